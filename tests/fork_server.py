@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
@@ -19,14 +18,8 @@ run_process = subprocess.run
 SOURCES = str(Path(__file__).parents[1] / "src")
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
-    [
-        "snakemake.cli",
-        "snakemake.executors.local",
-        "snakemake.report.html_reporter",
-        "smart_open",
-        "yte",
-    ]
-    + ["pydantic", "pandas", "scipy.stats", "statsmodels.api", "httpx2"]
+    ["snakemake.cli", "snakemake.executors.local", "snakemake.report.html_reporter", "smart_open"]
+    + ["yte", "pydantic", "pandas", "scipy.stats", "statsmodels.api", "httpx2"]
 )
 
 
@@ -39,9 +32,8 @@ def run(
     environment = os.environ | {"PYTHONPATH": SOURCES} if environment is None else environment
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         streams = [CONTEXT.reducer.DupFd(stream.fileno()) for stream in (out, err)]
-        process = CONTEXT.Process(
-            target=become_served, args=(program, arguments, str(folder), environment, streams)
-        )
+        call = (program, arguments, str(folder), environment, streams)
+        process = CONTEXT.Process(target=become_served, args=call)
         process.start()
         process.join()
         return ended([program, *arguments], process.exitcode, out, err)
@@ -58,23 +50,18 @@ def run_by_program(command: list[str], **options) -> subprocess.CompletedProcess
     of the program's process, which has already imported Snakemake."""
     if command[:3] != [sys.executable, "-m", "snakemake"]:
         return run_process(command, **options)
-    assert options.keys() == {"env", "capture_output", "text", "check"}, (
-        "expected exactly the options env, capture_output, text and check of subprocess.run"
-    )
+    assert options.keys() == {"env", "capture_output", "text", "check"}
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         child = os.fork()
         if not child:
             # The fork must not run the program's exit handlers, which remove its temporary folders.
             atexit._clear()
-            become(
-                "snakemake", command[3:], os.getcwd(), options["env"], (out.fileno(), err.fileno())
-            )
+            streams = (out.fileno(), err.fileno())
+            become("snakemake", command[3:], os.getcwd(), options["env"], streams)
         return ended(command, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), out, err)
 
 
-def become_served(
-    program: str, arguments: list[str], folder: str, environment: dict[str, str], streams: list
-) -> None:
+def become_served(program: str, arguments: list[str], folder: str, environment: dict, streams):
     """Call `become` in a new process of the fork server. If the program itself starts Snakemake,
     `run_by_program` runs Snakemake."""
     if program != "snakemake":
@@ -82,13 +69,7 @@ def become_served(
     become(program, arguments, folder, environment, [stream.detach() for stream in streams])
 
 
-def become(
-    program: str,
-    arguments: list[str],
-    folder: str,
-    environment: dict[str, str],
-    streams: Sequence[int],
-) -> None:
+def become(program: str, arguments: list[str], folder: str, environment: dict, streams) -> None:
     """Set the streams, folder, environment, arguments and `sys.path` of this process, run the
     program, and exit with its status."""
     for number, stream in zip((1, 2), streams):
@@ -97,12 +78,9 @@ def become(
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    module_folders = environment.get("PYTHONPATH", "").split(os.pathsep)
-    sys.path[:] = [
-        folder,
-        *filter(None, module_folders),
-        *(path for path in sys.path if path.startswith((sys.prefix, sys.base_prefix))),
-    ]
+    module_folders = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
+    installed = [path for path in sys.path if path.startswith((sys.prefix, sys.base_prefix))]
+    sys.path[:] = [folder, *module_folders, *installed]
     sys.argv = [program, *arguments]
     status = 0
     try:

@@ -50,10 +50,8 @@ class Hub:
     def environment(self, home: Path, token: str | None = None) -> dict[str, str]:
         """The environment of a program that uses this hub, without a cache of earlier downloads and
         without other tokens."""
-        others = ("HF_", "HUGGING")
-        environment = {
-            key: value for key, value in os.environ.items() if not key.startswith(others)
-        }
+        foreign = ("HF_", "HUGGING")
+        environment = {key: text for key, text in os.environ.items() if not key.startswith(foreign)}
         environment |= {"HF_ENDPOINT": self.url, "HF_HOME": str(home / "hf_home")}
         environment["HF_HUB_DISABLE_XET"] = "1"
         return environment | ({"HF_TOKEN": token} if token else {})
@@ -90,9 +88,8 @@ def answer(hub: Hub, request: http.server.BaseHTTPRequestHandler) -> None:
     parts = path.strip("/").split("/")
     api = parts[0] == "api"
     if api:
-        kind, parts = parts[1], parts[2:]
-    else:
-        kind, parts = ("datasets", parts[1:]) if parts[0] == "datasets" else ("models", parts)
+        parts = parts[1:]
+    kind = parts.pop(0) if api or parts[0] == "datasets" else "models"
     repository = hub.repositories.get((kind, "/".join(parts[:2])))
     if repository is None:
         # The real hub's API gives a request without a token the same answer, 401, for a missing and
@@ -102,11 +99,8 @@ def answer(hub: Hub, request: http.server.BaseHTTPRequestHandler) -> None:
     file = "/".join(parts[4:])
     if revision is not None and revision != repository.commit:
         return refuse(request, 404, "RevisionNotFound")
-    names = sorted(
-        p.relative_to(repository.folder).as_posix()
-        for p in repository.folder.rglob("*")
-        if p.is_file()
-    )
+    paths = [path for path in repository.folder.rglob("*") if path.is_file()]
+    names = sorted(path.relative_to(repository.folder).as_posix() for path in paths)
     if api and action in (None, "revision"):
         siblings = [{"rfilename": name} for name in names]
         facts = {"id": "/".join(parts[:2]), "sha": repository.commit, "private": False}

@@ -70,9 +70,10 @@ class ModelServer:
             with self.lock:
                 self.in_flight -= 1
         if answer == CUT:
-            handler.wfile.write(
-                b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{"choices": ['
+            head = (
+                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n"
             )
+            handler.wfile.write(head + b'{"choices": [')
             handler.connection.shutdown(socket.SHUT_RDWR)
             handler.close_connection = True
             return
@@ -80,9 +81,8 @@ class ModelServer:
             handler.wfile.write(answer[1])
             handler.close_connection = True
             return
-        status, content, headers = (
-            (*answer, {})[:3] if isinstance(answer, tuple) else (200, answer, {})
-        )
+        response = answer if isinstance(answer, tuple) else (200, answer)
+        status, content, headers = (*response, {})[:3]
         send(handler, status, content, headers)
         if status == 200 and isinstance(content, dict):
             with self.lock:
@@ -109,9 +109,8 @@ def completions_of(body: dict, **changes) -> dict:
     prompt = body.get("prompt") or body["messages"][-1]["content"]
     choices = []
     for index in range(body.get("n", 1)):
-        number = hashlib.sha256(
-            f"{prompt}:{body.get('seed')}:{index}:{body['temperature']}".encode()
-        ).digest()[0]
+        key = f"{prompt}:{body.get('seed')}:{index}:{body['temperature']}"
+        number = hashlib.sha256(key.encode()).digest()[0]
         text = f"I think #### {WORDS[number % 3]}"
         scores = [-0.5] * len(text.split()) + [-0.25]
         choice = {"index": index, "finish_reason": "stop", "logprobs": None}
@@ -129,10 +128,8 @@ def completions_of(body: dict, **changes) -> dict:
 
 def refusal(message: str, status: int = 400, **fields) -> tuple[int, dict]:
     """An error response in the form of OpenAI's and vLLM's servers."""
-    return status, {
-        "error": {"message": message, "type": "invalid_request_error", "code": None, "param": None}
-        | fields
-    }
+    error = {"message": message, "type": "invalid_request_error", "code": None, "param": None}
+    return status, {"error": error | fields}
 
 
 def at_random(share: float, seed: int, failures: list) -> Callable:

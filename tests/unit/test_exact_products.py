@@ -3,7 +3,6 @@
 import ctypes
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -57,16 +56,10 @@ def test_a_factor_of_zero_ignores_numbers_that_are_not_finite(exact):
 
 @pytest.mark.parametrize("kind", [torch.float64, torch.bfloat16, torch.long])
 def test_types_other_than_float32_keep_the_products_of_torch(exact, kind):
-    a, b = (
-        torch.arange(size).reshape(shape).to(kind) for size, shape in ((6, (2, 3)), (12, (3, 4)))
-    )
+    a, b = torch.arange(6).reshape(2, 3).to(kind), torch.arange(12).reshape(3, 4).to(kind)
     expected = a.double().numpy() @ b.double().numpy()
     for product in (a @ b, (a[None] @ b[None])[0], torch.addmm(torch.zeros(4).to(kind), a, b)):
         assert product.dtype == kind and (product.double().numpy() == expected).all()
-    if kind.is_floating_point:
-        a.requires_grad_()
-        (a @ b).sum().backward()
-        assert (a.grad == b.sum(dim=1)).all()
 
 
 def test_a_model_has_the_gradients_of_double_precision_within_rounding(exact):
@@ -81,14 +74,11 @@ def test_a_model_has_the_gradients_of_double_precision_within_rounding(exact):
         assert torch.allclose(float32_gradient, float64_gradient, rtol=1e-3, atol=1e-6)
 
 
-def small_model(columns: int = 32) -> Qwen3ForCausalLM:
+def small_model() -> Qwen3ForCausalLM:
     torch.manual_seed(0)
-    return Qwen3ForCausalLM(
-        Qwen3Config(
-            vocab_size=30, hidden_size=columns, intermediate_size=48, num_hidden_layers=2,
-            num_attention_heads=2, num_key_value_heads=2, head_dim=16,
-        )
-    )  # fmt: skip
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "head_dim": 16}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2}
+    return Qwen3ForCausalLM(Qwen3Config(vocab_size=30, **sizes, **heads))
 
 
 @needs_avx2
@@ -158,15 +148,9 @@ def test_exact_kernels_need_avx2_and_are_not_for_a_program_started_again_for_vll
     assert environments.is_exact() == is_exact
 
 
-PROGRAMS = sorted(
-    path.relative_to(SCRIPTS).as_posix()
-    for path in SCRIPTS.glob("*/*.py")
-    if re.search(r"warm\.run\(main\)", path.read_text())
-)
-
-
 def test_programs_load_torch_and_numpy_only_after_the_kernels_are_chosen():
-    assert "training/train_grpo.py" in PROGRAMS
+    programs = [path for path in SCRIPTS.glob("*/*.py") if "warm.run(main)" in path.read_text()]
+    assert SCRIPTS / "training/train_grpo.py" in programs
     code = (
         "import runpy, sys\n"
         "for program in sys.argv[1:]:\n"
@@ -175,7 +159,7 @@ def test_programs_load_torch_and_numpy_only_after_the_kernels_are_chosen():
         "    assert not {'numpy', 'torch'} & set(sys.modules), program\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, *(str(SCRIPTS / program) for program in PROGRAMS)],
+        [sys.executable, "-c", code, *map(str, programs)],
         capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(environments.SOURCE)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -63,27 +63,19 @@ def test_a_key_has_its_values_and_its_description(capsys):
 
 
 def test_without_a_key_the_sections_are_listed_and_a_section_lists_its_keys(capsys):
-    assert set(re.findall(r"^  (\w+):", printed(capsys), re.MULTILINE)) == set(
-        schema()["properties"]
-    )
-    recipe = schema()["$defs"]["Recipe"]["properties"]
-    assert set(re.findall(r"^  (\w+):", printed(capsys, "recipes"), re.MULTILINE)) == set(recipe)
+    listed = lambda *key: set(re.findall(r"^  (\w+):", printed(capsys, *key), re.MULTILINE))
+    assert listed() == set(schema()["properties"])
+    assert listed("recipes") == set(schema()["$defs"]["Recipe"]["properties"])
 
 
 def test_an_object_of_several_kinds_is_explained_for_each_kind(capsys):
-    text = printed(capsys, "tasks.NAME.source")
-    assert re.findall(r"kind: (\w+) \(required\)", text) == [
-        "generated",
-        "files",
-        "hub",
-        "recorded",
-    ]
+    kinds = re.findall(r"kind: (\w+) \(required\)", printed(capsys, "tasks.NAME.source"))
+    assert kinds == ["generated", "files", "hub", "recorded"]
 
 
 def test_an_unknown_key_is_an_error_with_the_similar_key():
-    with pytest.raises(
-        UserError, match="recipes.mini: there is no key 'bta'; did you mean 'beta'?"
-    ):
+    message = "recipes.mini: there is no key 'bta'; did you mean 'beta'?"
+    with pytest.raises(UserError, match=message):
         keys.explain("recipes.mini.bta")
     with pytest.raises(UserError, match="top level: there is no key 'x'; known keys: tasks, "):
         keys.explain("x")

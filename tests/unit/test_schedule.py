@@ -21,13 +21,9 @@ def studies(draw):
     jobs = []
     for number in range(count):
         rule = draw(st.sampled_from(["probe", "train_grpo", "evaluate_run", "summarize"]))
+        sizes = {name: draw(st.integers(0, 9)) for name in ("kept_bytes", "scratch_bytes")}
         job_gpus = draw(st.integers(0, gpus)) if rule != "summarize" else 0
-        estimate = Estimate(
-            draw(st.floats(1, 1000)),
-            gpus=job_gpus,
-            kept_bytes=draw(st.integers(0, 9)),
-            scratch_bytes=draw(st.integers(0, 9)),
-        )
+        estimate = Estimate(draw(st.floats(1, 1000)), gpus=job_gpus, **sizes)
         needs = draw(st.sets(st.integers(0, number - 1), max_size=3)) if number else set()
         jobs.append(PlannedJob(number, "study", rule, {"model": "m"}, estimate, needs=needs))
     cluster = draw(st.booleans())
@@ -70,14 +66,8 @@ def test_the_critical_path_is_the_longest_chain_of_jobs(drawn):
 
 
 def job(number, seconds, gpus=1, needs=(), rule="train_grpo", model="m", **estimate):
-    return PlannedJob(
-        number,
-        "s",
-        rule,
-        {"model": model},
-        Estimate(seconds, gpus=gpus, **estimate),
-        needs=set(needs),
-    )
+    estimated = Estimate(seconds, gpus=gpus, **estimate)
+    return PlannedJob(number, "s", rule, {"model": model}, estimated, needs=set(needs))
 
 
 def test_the_longest_chain_of_jobs_starts_first():
@@ -94,10 +84,8 @@ def test_a_job_with_more_gpus_than_there_are_is_reported():
 
 
 def test_disk_counts_what_is_kept_and_what_is_in_use():
-    jobs = [
-        job(0, 100, kept_bytes=5, scratch_bytes=20),
-        job(1, 100, needs=[0], kept_bytes=1, scratch_bytes=10),
-    ]
+    jobs = [job(0, 100, kept_bytes=5, scratch_bytes=20)]
+    jobs.append(job(1, 100, needs=[0], kept_bytes=1, scratch_bytes=10))
     plans.schedule(jobs, Setting(gpus=1))
     # job 0 needs 20 bytes; during job 1, 5 bytes are kept and 10 more are in use
     assert plans.peak_disk(jobs) == 20

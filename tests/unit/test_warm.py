@@ -82,9 +82,8 @@ def run(start, request):
 
 @pytest.fixture
 def snakemake():
-    process = subprocess.Popen(
-        [sys.executable, "-c", SNAKEMAKE], env=ENVIRONMENT, text=True, stdout=subprocess.PIPE
-    )
+    command = [sys.executable, "-c", SNAKEMAKE]
+    process = subprocess.Popen(command, env=ENVIRONMENT, text=True, stdout=subprocess.PIPE)
     path = process.stdout.readline().strip()
     yield process, path
     process.kill()
@@ -127,7 +126,6 @@ print("to stderr", file=sys.stderr)
     [
         ("sys.exit(3)", 3, ""),
         ("sys.exit(-1)", 255, ""),
-        ("sys.exit()", 0, ""),
         ("sys.exit('what is wrong')", 1, "what is wrong\n"),
         ("raise errors.UserError('the file F is empty')", 1, "error: the file F is empty\n"),
         ("os._exit(4)", 4, ""),

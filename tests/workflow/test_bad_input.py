@@ -11,8 +11,6 @@ import pytest
 import in_process
 from command_line import command
 from hardgrpo.data import evaluations
-from hardgrpo.runtime import files
-from hardgrpo.runtime.errors import UserError
 
 PROBLEMS = [{"id": f"p{i}", "question": f"q{i}", "answer": "(A)", "tier": 1} for i in range(20)]
 COMPLETIONS = [
@@ -64,13 +62,6 @@ def test_a_full_disk_leaves_no_half_written_file(tmp_path):
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_runs_with_different_numbers_of_updates_stop_the_summary(finished):
-    path = "results/training/tiny/swaps/mini/random/seed0/updates.csv"
-    finished.edit(path, lambda text: "".join(text.splitlines(keepends=True)[:-1]))
-    output = finished.fail("results/summaries/mini/spent.csv")
-    assert "holds updates constant, but mini/hard/seed0 has 4 and mini/random/seed0 has 3" in output
-
-
 def test_a_split_that_a_task_does_not_have_is_reported(world):
     output = world.fail("-n", "results/tasks/aime2025/train.jsonl")
     assert "config.yaml: tasks.aime2025.source.train" in output
@@ -83,17 +74,3 @@ def test_the_id_na_is_read_as_text(tmp_path):
     evaluations.write(str(tmp_path / "e.csv.gz"), rows)
     frame = evaluations.read(str(tmp_path / "e.csv.gz"))
     assert list(frame.id) == ids and frame.tier.isna().all() and frame.tokens.isna().all()
-
-
-def test_an_output_that_is_a_folder_is_left_alone(tmp_path):
-    (tmp_path / "D.csv").mkdir()
-    (tmp_path / "D.csv/precious.txt").write_text("kept")
-    with pytest.raises(UserError, match="a folder with other content is in the way"):
-        files.write_text(tmp_path / "D.csv", "text")
-    assert (tmp_path / "D.csv/precious.txt").read_text() == "kept"
-
-
-def test_a_subset_that_would_be_empty_stops_its_rule(finished):
-    finished.configure(lambda config: config["policies"]["hard"].update(budget=0.01))
-    reason = "the budget, 0.01 of the pool, pays for none of the 24 prompts"
-    assert f"the subset would be empty ({reason}); raise the budget" in finished.fail()
