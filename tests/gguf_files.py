@@ -1,7 +1,5 @@
-"""Small GGUF files of the qwen2 architecture, a pretrained model of the project as a GGUF file, and
-wheels that hold given files."""
+"""Small GGUF files of the qwen2 architecture, and a pretrained model of the project as a GGUF file."""
 
-import zipfile
 from pathlib import Path
 
 import gguf
@@ -142,21 +140,3 @@ def write_pretrained(path: Path, folder: Path, context_tokens: int) -> None:
     for name, key in names.items():
         writer.add_tensor(f"{name}.weight", weights[f"{key}.weight"].float().numpy())
     write_file(writer)
-
-
-def write_wheel(folder: Path, package: str, version: str, **members: bytes) -> Path:
-    """Write a wheel with the files `data/NAME.bin`. Its `__init__.py`, which must never run, would
-    create the file `ran`."""
-    folder.mkdir(exist_ok=True)
-    module = package.replace("-", "_")
-    path, info = folder / f"{module}-{version}-py3-none-any.whl", f"{module}-{version}.dist-info"
-    with zipfile.ZipFile(path, "w") as wheel:
-        metadata = f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n"
-        wheel.writestr(f"{info}/METADATA", metadata)
-        tags = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        wheel.writestr(f"{info}/WHEEL", tags)
-        wheel.writestr(f"{info}/RECORD", "")
-        wheel.writestr(f"{module}/__init__.py", f"open({str(folder / 'ran')!r}, 'w')\n")
-        for name, content in members.items():
-            wheel.writestr(f"{module}/data/{name}.bin", content)
-    return path

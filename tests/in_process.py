@@ -11,17 +11,15 @@ import sys
 from pathlib import Path
 
 from command_line import assert_refused as check_refusal  # noqa: F401 (tests import it from here)
-from command_line import format_options
+from command_line import format_options, path_of
 from hardgrpo.runtime import errors
 from hardgrpo.runtime.errors import UserError
-
-SCRIPTS = Path(__file__).parents[1] / "scripts"
 
 
 @functools.cache
 def program(name: str):
     """A program of scripts/ as a module."""
-    (path,) = SCRIPTS.glob(f"*/{name}.py")
+    path = Path(path_of(name))
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
     spec = importlib.util.spec_from_file_location(f"program_{name}", path)

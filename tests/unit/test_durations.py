@@ -1,7 +1,6 @@
 """The cost model, compared with published throughput, counts by hand and measured times."""
 
 import copy
-import json
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -33,6 +32,7 @@ class Job(NamedTuple):
 
 
 TRAIN = Job("train_grpo", "qwen3-14b", "gsm8k", "as_written", "hard", 0)
+SMALL_TRAIN = TRAIN._replace(model="qwen3-4b")
 PROBE = Job("probe", "qwen3-4b", "gsm8k")
 EVALUATE = Job("evaluate_run", "qwen3-4b", "gsm8k", "as_written", "hard", 0, "gsm8k")
 
@@ -56,6 +56,10 @@ def recipe(**keys) -> dict:
 
 def task(**keys) -> dict:
     return {"tasks": {"gsm8k": keys}}
+
+
+def model(name: str, **keys) -> dict:
+    return {"models": {name: keys}}
 
 
 def pass_seconds(model: str, passes: int, tokens: float) -> float:
@@ -103,18 +107,19 @@ def test_the_estimate_of_a_run_equals_a_count_by_hand():
     assert run.gpus == 1 and run.gpu_hours == run.seconds / 3600
     adapter = memory.adapter_parameters(CHECKED.models["qwen3-14b"].shape, 32) * 4
     assert run.kept_bytes == 10 * adapter and run.scratch_bytes == 10 * adapter + 4 * adapter
+    # pruning leaves the last of ten checkpoints
+    pruned = estimate(TRAIN._replace(rule="prune_checkpoints"))
+    assert pruned.kept_bytes == pytest.approx(-0.9 * run.kept_bytes)
 
 
 def test_the_completions_of_probes_and_evaluations_are_counted(tmp_path):
-    # 7,473 problems in 4 shards
-    assert estimate(PROBE).completions == 1869 * 5
+    assert estimate(PROBE).completions == 1869 * 5  # 7,473 problems in 4 shards
     # four samples and a greedy completion per problem, ten checkpoints
     assert estimate(EVALUATE).completions == 1319 * 5 * 10
     # problems of own files, in 4 shards: prepared, and not prepared
     own = copy.deepcopy(CONFIG)
     own["tasks"]["gsm8k"]["source"] = {"kind": "files", "train": "mine.csv"}
-    (tmp_path / "tasks/gsm8k").mkdir(parents=True)
-    (tmp_path / "tasks/gsm8k/train.jsonl").write_text("{}\n" * 40)
+    files.write_text(tmp_path / "tasks/gsm8k/train.jsonl", "{}\n" * 40)
     for results, problems in ((str(tmp_path), 40), ("results", 1000)):
         job = durations.Job.of(Configuration.of(own), "probe", PROBE._asdict(), results)
         assert job.completions == problems / 4 * 5
@@ -123,7 +128,7 @@ def test_the_completions_of_probes_and_evaluations_are_counted(tmp_path):
 @pytest.mark.parametrize("job", [TRAIN, PROBE, EVALUATE], ids=lambda job: job.rule)
 def test_more_work_takes_longer_and_a_faster_gpu_less(job):
     assert seconds(job, task(completion_tokens=1024)) > 2 * seconds(job)
-    assert seconds(job, {"models": {job.model: {"shape": {"layers": 80}}}}) > seconds(job)
+    assert seconds(job, model(job.model, shape={"layers": 80})) > seconds(job)
     h200, h100, a100, a40 = (seconds(job, gpu=gpu) for gpu in ("h200", "h100", "a100", "a40"))
     assert h200 <= h100 < a100 < a40
 
@@ -132,18 +137,16 @@ def test_updates_and_a_reference_policy_take_time_and_several_gpus_share_the_wor
     plain = seconds(TRAIN)
     assert seconds(TRAIN, recipe(updates=2000)) == pytest.approx(2 * plain, rel=0.05)
     assert seconds(TRAIN, recipe(beta=0.0)) < plain
-    four = seconds(TRAIN, {"models": {"qwen3-14b": {"gpus": {"adapter": {"count": 4}}}}})
+    four = seconds(TRAIN, model("qwen3-14b", gpus={"adapter": {"count": 4}}))
     assert plain / 4 < four < plain / 2, "each GPU reads all weights"
-    probe = Job("evaluate_base", "qwen3-4b", eval_task="gsm8k")
-    by_engine = [
-        seconds(probe, {"models": {"qwen3-4b": {"engine": engine}}})
-        for engine in ("vllm", "auto", "transformers")
-    ]
-    assert by_engine[0] == by_engine[1] < by_engine[2]
+    base = Job("evaluate_base", "qwen3-4b", eval_task="gsm8k")
+    engines = ("vllm", "auto", "transformers")
+    vllm, auto, slow = (seconds(base, model("qwen3-4b", engine=engine)) for engine in engines)
+    assert vllm == auto < slow
 
 
 @pytest.mark.parametrize(
-    "job", [TRAIN, PROBE, EVALUATE, Job("pretrain_model", "tiny")], ids=lambda job: job.rule
+    "job", [TRAIN, PROBE, Job("pretrain_model", "tiny")], ids=lambda job: job.rule
 )
 def test_walltime_is_at_least_twice_the_estimate_and_grows_with_the_attempt(job):
     minutes = [durations.walltime(resolve(job), "h100", attempt) for attempt in range(1, 7)]
@@ -153,15 +156,16 @@ def test_walltime_is_at_least_twice_the_estimate_and_grows_with_the_attempt(job)
 
 def test_an_estimate_is_unknown_until_the_size_of_the_model_is_known(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    job = Job("probe", "mine", "gsm8k")
-    mine = {"models": {"mine": {"source": {"kind": "folder", "path": "mine"}}}}
+    job, mine = (
+        Job("probe", "mine", "gsm8k"),
+        model("mine", source={"kind": "folder", "path": "mine"}),
+    )
     assert not estimate(job, mine).is_known
-    (tmp_path / "results/models/mine").mkdir(parents=True)
     facts = {
         "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9,
         "num_key_value_heads": 3, "vocab_size": 49152, "tie_word_embeddings": True,
     }  # fmt: skip
-    (tmp_path / "results/models/mine/config.json").write_text(json.dumps(facts))
+    files.write_json("results/models/mine/config.json", facts)
     assert resolve(job, mine).shape == CHECKED.models["smollm2-135m"].shape
     assert estimate(job, mine).is_known
     monkeypatch.setenv("HOME", str(tmp_path / "results/models"))
@@ -170,9 +174,8 @@ def test_an_estimate_is_unknown_until_the_size_of_the_model_is_known(tmp_path, m
 
 
 def test_a_run_on_worked_solutions_samples_nothing_and_trains_on_its_texts(tmp_path):
-    grpo_job = Job("train_grpo", "qwen3-4b", "gsm8k", "as_written", "hard", 0)
-    job = grpo_job._replace(recipe="sft")
-    run, grpo = estimate(job), estimate(grpo_job)
+    job = SMALL_TRAIN._replace(recipe="sft")
+    run, grpo = estimate(job), estimate(SMALL_TRAIN)
     assert run.completions == run.tokens_generated == 0
     prompts = 1000 * 32 * durations.PROMPT_TOKENS["gpu"]
     assert run.tokens_trained == pytest.approx(1000 * 32 * 250 * durations.FILL + prompts)
@@ -180,52 +183,41 @@ def test_a_run_on_worked_solutions_samples_nothing_and_trains_on_its_texts(tmp_p
     learning = pass_seconds("qwen3-4b", 3, run.tokens_trained)
     updates = 1000 * durations.UPDATE_SECONDS["gpu"]
     assert run.seconds == pytest.approx(run.start_seconds + learning + updates)
-    assert run.start_seconds < grpo.start_seconds and run.seconds < grpo.seconds / 3, (
-        "supervised training starts no engine and has one text per prompt"
-    )
+    assert run.start_seconds < grpo.start_seconds and run.seconds < grpo.seconds / 3
     # a finished run corrects the assumed length of worked solutions, and does not calibrate GRPO
     tokens = 1000 * 32 * 125  # half the limit
-    path = "qwen3-4b/gsm8k/sft/hard/seed0"
-    write_finished_run(tmp_path, path, 2_050, 2_000, 0, solution_tokens=tokens)
+    write_finished_run(tmp_path, job, 2_050, 2_000, 0, solution_tokens=tokens)
     calibrated = calibrate(tmp_path)
     corrected = estimate(job, calibrated=calibrated)
     assert corrected.seconds == pytest.approx(2_050, rel=1e-3) and corrected.completions == 0
     assert corrected.tokens_trained == pytest.approx(tokens + prompts)
-    assert estimate(grpo_job, calibrated=calibrated) == grpo
+    assert estimate(SMALL_TRAIN, calibrated=calibrated) == grpo
 
 
 def test_each_job_of_a_run_in_two_rounds_keeps_half_of_the_checkpoints():
-    one_round, two_rounds = (
-        estimate(Job("train_grpo", "tiny", "swaps", "mini_rounds", policy, 0)).kept_bytes
-        for policy in ("random", "agreement_in_rounds")
-    )
-    assert two_rounds == one_round / 2 > 0
-
-
-def test_pruning_leaves_the_last_of_ten_checkpoints():
-    pruned = estimate(TRAIN._replace(rule="prune_checkpoints"))
-    assert pruned.kept_bytes == pytest.approx(-0.9 * estimate(TRAIN).kept_bytes)
+    of_policy = lambda policy: Job("train_grpo", "tiny", "swaps", "mini_rounds", policy, 0)
+    one, two = (estimate(of_policy(name)) for name in ("random", "agreement_in_rounds"))
+    assert two.kept_bytes == one.kept_bytes / 2 > 0
 
 
 @pytest.mark.parametrize(
-    ("model", "task", "recipe", "keys", "kind", "least", "most"),
+    ("job", "keys", "kind", "least", "most"),
     [
         # 256 rollouts of SmolLM2-135M on an H200: 10 to 12 s, although the arithmetic takes less
         # than a second
-        ("smollm2-135m", "gsm8k", "as_written", {}, "h200", 8, 13),
+        (TRAIN._replace(model="smollm2-135m"), {}, "h200", 8, 13),
         # 32 rollouts of at most 200 tokens on a core with AVX-512: 440 s
-        ("qwen2.5-coder-0.5b-instruct", "gsm8k_small_cut", "small_lora", {"base": "fp32", "precision": "fp32"}, "h100", 440, 880),
+        (Job("train_grpo", "qwen2.5-coder-0.5b-instruct", "gsm8k_small_cut", "small_lora", "hard", 0),
+         {"base": "fp32", "precision": "fp32"}, "h100", 440, 880),
         # an update in which a quarter of the groups were learnable, on a core with AMX: 110 s
-        ("qwen2.5-coder-0.5b-instruct-bf16", "gsm8k_small_cut", "small_lora", {}, "h100", 110, 330),
+        (Job("train_grpo", "qwen2.5-coder-0.5b-instruct-bf16", "gsm8k_small_cut", "small_lora", "hard", 0),
+         {}, "h100", 110, 330),
     ],
 )  # fmt: skip
-def test_estimates_are_near_measured_seconds_of_an_update(
-    model, task, recipe, keys, kind, least, most
-):
-    job = Job("train_grpo", model, task, recipe, "hard", 0)
+def test_estimates_are_near_measured_seconds_of_an_update(job, keys, kind, least, most):
     gpus = {"count": 1, "micro_batch": 16, "vllm_memory": 0.3, "vllm_sleep": True}
     stages = {"sampling": {"count": 1}, "adapter": gpus, "full": gpus}
-    changes = {"models": {"smollm2-135m": {"gpus": stages}}, "recipes": {recipe: keys}}
+    changes = model("smollm2-135m", gpus=stages) | {"recipes": {job.recipe: keys}}
     run = estimate(job, changes, kind)
     assert least < (run.seconds - run.start_seconds) / resolve(job, changes).updates < most
 
@@ -233,9 +225,10 @@ def test_estimates_are_near_measured_seconds_of_an_update(
 # --- calibration by finished jobs
 
 
-def write_finished_run(folder, run, seconds, work, tokens, **changes):
+def write_finished_run(folder, job: Job, seconds, work, tokens, **changes) -> None:
     facts = {"seconds": seconds, "update_seconds": work, "completion_tokens": tokens}
     facts |= {"machine": {"gpus": 1}, "resumed_from": 0} | changes
+    run = f"{job.model}/{job.task}/{job.recipe}/{job.policy}/seed{job.seed}"
     files.write_json(folder / "training" / run / "provenance.json", facts)
 
 
@@ -244,22 +237,19 @@ def calibrate(folder, gpu="h100") -> calibration.Calibration:
 
 
 def test_a_replicate_with_its_own_base_is_estimated_by_the_other_replicates_of_the_model(tmp_path):
+    replicate = lambda seed: Job("train_grpo", f"tiny-seed{seed}", "swaps", "mini", "hard", seed)
     for seed in (0, 1):
-        run = f"tiny-seed{seed}/swaps/mini/hard/seed{seed}"
-        write_finished_run(tmp_path, run, 30, 28, 28 * 100, machine={"gpus": 0})
+        write_finished_run(tmp_path, replicate(seed), 30, 28, 28 * 100, machine={"gpus": 0})
     calibrated = calibrate(tmp_path)
-    new, finished = (
-        calibrated.find(resolve(Job("train_grpo", f"tiny-seed{seed}", "swaps", "mini", "hard", seed)))
-        for seed in (7, 0)
-    )  # fmt: skip
+    new, finished = (calibrated.find(resolve(replicate(seed))) for seed in (7, 0))
     assert calibrated.jobs == 2 and "fill" in new and new == finished
 
 
 def test_jobs_that_the_configuration_no_longer_has_are_left_out(tmp_path):
     record = {"seconds": 9, "work_seconds": 3, "completion_tokens": 50, "machine": {"gpus": 0}}
-    of_evaluation = ("provenance/evaluation/tiny-seed0/reach/swaps.json", "provenance/evaluation/tiny-seed0/base/swaps.json")  # fmt: skip
-    for path in (*of_evaluation, "models/tiny-seed0/provenance.json"):
-        files.write_json(tmp_path / path, record)
+    evaluations = (f"provenance/evaluation/tiny-seed0/{kind}/swaps" for kind in ("reach", "base"))
+    for path in (*evaluations, "models/tiny-seed0/provenance"):
+        files.write_json(tmp_path / f"{path}.json", record)
     config = copy.deepcopy(CONFIG)
 
     def rules() -> list[str]:
@@ -276,24 +266,22 @@ def test_jobs_that_the_configuration_no_longer_has_are_left_out(tmp_path):
 
 
 def test_the_speed_of_the_gpu_that_a_job_ran_on_is_expected(tmp_path):
-    """The provenance of a job names the GPU. For equal times, `slowness` is lower on a
-    slower GPU, because the cost model expects more time on it."""
+    """For equal times, `slowness` is lower on a slower GPU, because the cost model expects more time
+    on it. For an unknown GPU, the given kind, b200, is assumed."""
     slowness = []
     for gpu in ("NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA RTX A4000"):
-        run, folder = "qwen3-14b/gsm8k/as_written/hard/seed0", tmp_path / gpu
-        write_finished_run(folder, run, 30_100, 30_000, 25_600_000, gpus=[gpu])
-        slowness.append(calibrate(folder, "b200").find(resolve(TRAIN))["slowness"])
-    assert slowness == sorted(slowness), "the given kind, b200, must be assumed for an unknown GPU"
-    assert len(set(slowness)) == 3
+        write_finished_run(tmp_path / gpu, TRAIN, 30_100, 30_000, 25_600_000, gpus=[gpu])
+        slowness.append(calibrate(tmp_path / gpu, "b200").find(resolve(TRAIN))["slowness"])
+    assert slowness == sorted(set(slowness))
 
 
 def test_an_estimate_uses_the_measurements_of_the_model_or_else_of_all_models(tmp_path):
-    run, tokens = "qwen3-14b/gsm8k/as_written/hard/seed0", 1000 * 256 * 100  # the limit is 250
-    write_finished_run(tmp_path, run, 30_100, 30_000, tokens)
+    tokens = 1000 * 256 * 100  # the limit is 250
+    write_finished_run(tmp_path, TRAIN, 30_100, 30_000, tokens)
     # ignored: a resumed run records only the seconds of its last attempt, and a user's copy is no
     # result of the workflow
-    write_finished_run(tmp_path, run.replace("seed0", "seed1"), 9e9, 9e9, tokens, resumed_from=500)
-    write_finished_run(tmp_path, f"{run}.old", 9e9, 9e9, tokens)
+    write_finished_run(tmp_path, TRAIN._replace(seed=1), 9e9, 9e9, tokens, resumed_from=500)
+    write_finished_run(tmp_path, TRAIN._replace(seed="0.old"), 9e9, 9e9, tokens)
     calibrated = calibrate(tmp_path)
     assert calibrated.jobs == 1
     # The same and another policy of the task have the measured token counts and times; another
@@ -302,8 +290,7 @@ def test_an_estimate_uses_the_measurements_of_the_model_or_else_of_all_models(tm
         measured = estimate(job, calibrated=calibrated)
         assert measured.seconds == pytest.approx(30_100, rel=1e-3)
         assert measured.tokens_generated == pytest.approx(tokens)
-    other_job = TRAIN._replace(model="qwen3-4b")
-    plain, other = estimate(other_job), estimate(other_job, calibrated=calibrated)
+    plain, other = estimate(SMALL_TRAIN), estimate(SMALL_TRAIN, calibrated=calibrated)
     assert other == replace(plain, seconds=other.seconds) and other.seconds != plain.seconds
     # times on GPUs do not calibrate a CPU
     cpu = Job("train_grpo", "tiny", "swaps", "mini", "hard", 0)
@@ -312,10 +299,8 @@ def test_an_estimate_uses_the_measurements_of_the_model_or_else_of_all_models(tm
 
 @pytest.mark.slow
 def test_a_file_of_the_user_is_laid_over_the_configuration(tmp_path):
-    (tmp_path / "my.yaml").write_text(
-        json.dumps({"models": {"mine": CONFIG["models"]["qwen3-14b"]}})
-    )
-    write_finished_run(tmp_path, "mine/gsm8k/as_written/hard/seed0", 30_100, 30_000, 1000)
+    files.write_json(tmp_path / "my.yaml", {"models": {"mine": CONFIG["models"]["qwen3-14b"]}})
+    write_finished_run(tmp_path, TRAIN._replace(model="mine"), 30_100, 30_000, 1000)
     options = {"results": tmp_path, "output": tmp_path / "calibration.json"}
     assert run(ROOT, "calibrate", **options).returncode == 1
     done = run(ROOT, "calibrate", **options, config=tmp_path / "my.yaml")

@@ -38,19 +38,13 @@ while not os.path.exists("started"):
 )
 def test_a_failure_gives_a_one_line_error(failure, words, tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM + failure + "\n")
-    command = [
-        sys.executable,
-        "-m",
-        "hardgrpo.training.launcher",
-        "--standalone",
-        "--nproc_per_node",
-        "2",
-    ]
-    command += ["--signals-to-handle", "SIGINT,SIGHUP,SIGQUIT", str(tmp_path / "program.py")]
+    launcher = [sys.executable, "-m", "hardgrpo.training.launcher", "--standalone"]
+    options = ["--nproc_per_node", "2", "--signals-to-handle", "SIGINT,SIGHUP,SIGQUIT"]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
+        [*launcher, *options, str(tmp_path / "program.py")],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert done.returncode == 1 and len(errors) == 1 and errors[0].startswith(words), done.stderr
     assert "Traceback" not in done.stderr

@@ -1,7 +1,6 @@
-"""Loading of the configuration: the catalogue in config/, the user's files, entries that extend
-others, and the place of a mistake."""
+"""Loading of the configuration: the catalogue in config/, the user's files, and entries that extend
+others. Mistakes: tests/refusals.yaml."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -44,22 +43,3 @@ def test_a_mistake_of_the_users_file_is_reported_with_the_file():
         checks.check(load.lay_over(load.read(ROOT), mistakes), "config/", {"my.yaml": mistakes})
     places = [": ".join(line.split(": ")[:2]) for line in str(error.value).splitlines()]
     assert sorted(places) == ["my.yaml: recipes.mini", "my.yaml: studies.mini.seeds"]
-
-
-@pytest.mark.parametrize("section", load.SECTIONS)
-def test_an_unknown_name_is_reported_for_every_study_that_uses_the_name(section, monkeypatch):
-    config = load.read(ROOT)
-    monkeypatch.setattr(checks, "MOST_MISTAKES", 2 * len(config["studies"]))
-    name = {"tasks": "swaps", "models": "tiny", "policies": "hard", "recipes": "mini"}[section]
-    del config[section][name]
-    users = [
-        study
-        for study, entry in config["studies"].items()
-        if name in json.dumps(entry | {"title": "", "question": ""}).replace('"', " ").split()
-    ]
-    with pytest.raises(UserError) as error:
-        checks.check(config, "config.yaml")
-    assert all(f"config.yaml: studies.{study}." in str(error.value) for study in users), (
-        users,
-        error.value,
-    )

@@ -137,21 +137,6 @@ def test_memory_of_sft_includes_neither_vllm_nor_a_reference_policy():
     assert sft["total"] < grpo["total"]
 
 
-@pytest.mark.parametrize(("replay", "rows"), [(0, 8), (0.5, 12), (1, 16)])
-def test_an_update_that_also_replays_groups_takes_more_activations(replay, rows):
-    """`replay`: replayed groups as a share of the sampled groups."""
-    recipe = CONFIG["recipes"]["replay"]
-    keys = recipe["selector"] | {"replay": int(replay * recipe["prompts_per_update"])}
-
-    def activations(recipe: Recipe, rows: int) -> float:
-        gpus = TrainingGpus(count=1, micro_batch=rows, vllm_memory=0.2, vllm_sleep=True)
-        shape = CHECKED.models["qwen3-4b"].shape
-        return memory.training_memory(shape, recipe, 1024, gpus)["activations"]
-
-    replaying = Recipe.of(recipe | {"selector": keys})
-    assert activations(replaying, 8) == activations(CHECKED.recipes["as_written"], rows)
-
-
 def test_a_gpu_samples_as_many_rows_at_once_as_fit_into_its_memory(monkeypatch):
     """Qwen3-4B in bf16 on GPUs of 16, 80 and 141 GiB: a row with 1,424 tokens has 0.2 GB of keys
     and values."""

@@ -46,15 +46,10 @@ def node(tmp_path) -> Path:
 def error(node: Path, program: list[str], **variables: str) -> str:
     """Run a program that must fail. Return its one line of error."""
     unset = ("CUDA_VISIBLE_DEVICES", "CC", *environments.CACHES)
-    environment = {name: value for name, value in WITHOUT_SERVER.items() if name not in unset} | {
-        "PYTHONPATH": f"{node}:{ROOT / 'src'}",
-        user_settings.KEEP_PYTHONPATH: "1",
-        "TMPDIR": str(node),
-        "SLURM_TMPDIR": "",
-    }
-    done = subprocess.run(
-        program, cwd=node, capture_output=True, text=True, env=environment | variables
-    )
+    environment = {name: value for name, value in WITHOUT_SERVER.items() if name not in unset}
+    environment |= {"PYTHONPATH": f"{node}:{ROOT / 'src'}", user_settings.KEEP_PYTHONPATH: "1"}
+    environment |= {"TMPDIR": str(node), "SLURM_TMPDIR": ""} | variables
+    done = subprocess.run(program, cwd=node, capture_output=True, text=True, env=environment)
     assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stdout + done.stderr
     assert done.stderr.startswith("error: ")
     return done.stderr

@@ -13,9 +13,7 @@ import pytest
 from conftest import ROOT
 
 GIT = ["git", "-c", "user.name=a", "-c", "user.email=a@localhost", "-c", "commit.gpgsign=false"]
-REFUSES = (
-    "#!/bin/sh\necho \"fatal: detected dubious ownership in repository at '$PWD'\" >&2\nexit 128\n"
-)
+REFUSES = "#!/bin/sh\necho 'fatal: detected dubious ownership in repository' >&2\nexit 128\n"
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -27,12 +25,10 @@ def clone(tmp_path) -> Path:
     """A repository that contains, of the package, only `__init__.py` and the subpackage
     `runtime`."""
     folder = tmp_path / "outer/clone"
-    shutil.copytree(
-        ROOT / "src/hardgrpo/runtime",
-        folder / "src/hardgrpo/runtime",
-        ignore=shutil.ignore_patterns("__pycache__"),
-    )
-    shutil.copy2(ROOT / "src/hardgrpo/__init__.py", folder / "src/hardgrpo")
+    ignored = shutil.ignore_patterns("__pycache__")
+    package, copy = ROOT / "src/hardgrpo", folder / "src/hardgrpo"
+    shutil.copytree(package / "runtime", copy / "runtime", ignore=ignored)
+    shutil.copy2(package / "__init__.py", copy)
     git(folder, "init", "--quiet")
     git(folder, "add", "src")
     git(folder, "commit", "--quiet", "--message=all")

@@ -59,17 +59,11 @@ def test_replacing_a_function_that_the_library_lacks_is_refused():
 
 @pytest.mark.parametrize("kind", [Trainer, OnlineTrainer, supervised.Trainer])
 def test_each_method_of_a_library_that_a_trainer_replaces_is_marked(kind):
-    methods = {
-        name: method
-        for name, method in vars(kind).items()
-        if inspect.isfunction(method) and not name.startswith("__")
-    }
+    is_method = lambda name, value: inspect.isfunction(value) and not name.startswith("__")
+    methods = {name: value for name, value in vars(kind).items() if is_method(name, value)}
     replaced = {name for name in methods if any(name in vars(base) for base in kind.__mro__[1:])}
-    assert (
-        replaced
-        == {name for name, method in methods.items() if getattr(method, "__override__", False)}
-        != set()
-    )
+    marked = {name for name, method in methods.items() if hasattr(method, "__override__")}
+    assert replaced == marked != set()
 
 
 @pytest.mark.parametrize("replacement", ["renamed", "not used"])
@@ -94,6 +88,5 @@ def test_processes_of_runs_with_different_seeds_draw_different_numbers():
     rank, process 1 of seed 0 and process 0 of seed 1 would draw the same numbers."""
     numbers = [processes.process_seed(*key) for key in itertools.product(range(10), range(8))]
     assert len(set(numbers)) == len(numbers) and all(0 <= number < 2**32 for number in numbers)
-    assert all(processes.process_seed(seed, 0) == seed for seed in range(10)), (
-        "the first process must start with the seed of its run"
-    )
+    # the first process starts with the seed of its run
+    assert all(processes.process_seed(seed, 0) == seed for seed in range(10))

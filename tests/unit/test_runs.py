@@ -31,7 +31,6 @@ def test_a_model_without_an_arm_on_a_task_has_no_runs_no_subsets_and_no_tests_th
     ("arm", "expected"),
     [
         ({"policy": ["hard", "easy"], "recipe": ["one", "two"]}, "one/hard one/easy two/hard two/easy"),
-        ({"policy": "hard", "recipe": ["one", "two"]}, "one/hard two/hard"),
         ({"policy": "hard", "recipe": "one", "models": "tiny", "tasks": ["swaps"]}, "one/hard"),
         ({"policy": "hard", "recipe": "one", "models": "steady"}, ""),
         ({"policy": "hard", "recipe": "one", "tasks": "arithmetic"}, ""),

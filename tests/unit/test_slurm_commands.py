@@ -7,25 +7,24 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT
+from fakes import write_program
+
+
+def call(folder: Path, *command: str, **variables: str) -> subprocess.CompletedProcess:
+    """Call a command of slurm/bin, which calls Slurm's command of the same name in the folder."""
+    path = f"{ROOT / 'slurm/bin'}:{folder}:{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path} | variables
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("tool", ["sacct", "squeue"])
-def test_a_preempted_job_is_reported_as_cancelled(tool, tmp_path):
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_preempted_job_is_reported_as_cancelled(tool, code, tmp_path):
     """With slurm-no-requeue, the plugin would wait forever for a job with state PREEMPTED."""
-    slurm_tool = tmp_path / tool
-    slurm_tool.write_text(
-        '#!/bin/sh\nprintf "1|PREEMPTED\\n2|CANCELLED by 1000\\n3|COMPLETED\\n"; exit $CODE\n'
-    )
-    slurm_tool.chmod(0o755)
-    path = f"{ROOT / 'slurm/bin'}:{tmp_path}:{os.environ['PATH']}"
-    for code in (0, 3):
-        done = subprocess.run(
-            [tool, "-x"],
-            env=os.environ | {"PATH": path, "CODE": str(code)},
-            capture_output=True,
-            text=True,
-        )
-        assert (done.returncode, done.stdout) == (code, "1|CANCELLED\n2|CANCELLED\n3|COMPLETED\n")
+    states = '#!/bin/sh\nprintf "1|PREEMPTED\\n2|CANCELLED by 1000\\n3|COMPLETED\\n"; exit $CODE\n'
+    write_program(tmp_path / tool, states)
+    done = call(tmp_path, tool, "-x", CODE=str(code))
+    assert (done.returncode, done.stdout) == (code, "1|CANCELLED\n2|CANCELLED\n3|COMPLETED\n")
 
 
 REFUSED = "sbatch: error: Batch job submission failed: "
@@ -35,30 +34,22 @@ POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/
 def submit(folder: Path, message: str, *arguments: str) -> subprocess.CompletedProcess:
     """Call slurm/bin/sbatch where Slurm's sbatch refuses the first job with `message`, and accepts
     the second."""
-    (folder / "sbatch").write_text(
+    write_program(
+        folder / "sbatch",
         '#!/bin/sh\necho "$*" >> calls\n[ -e refused ] && { echo warning >&2; echo 17; exit 0; }\n'
-        f'touch refused\nprintf "{message}\\n" >&2\nexit 1\n'
+        f'touch refused\nprintf "{message}\\n" >&2\nexit 1\n',
     )
-    (folder / "sleep").write_text("#!/bin/sh\n")
-    for name in ("sbatch", "sleep"):
-        (folder / name).chmod(0o755)
-    return subprocess.run(
-        ["sbatch", *arguments],
-        cwd=folder,
-        env=os.environ | {"PATH": f"{ROOT / 'slurm/bin'}:{folder}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-    )
+    write_program(folder / "sleep", "#!/bin/sh\n")
+    return call(folder, "sbatch", *arguments)
+
+
+LIMITS = "AssocMaxSubmitJobLimit AssocGrpSubmitJobsLimit QOSMaxSubmitJobPerUserLimit MaxSubmitJobsPerAccount QOSGrpSubmitJobsLimit"
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        f"sbatch: error: AssocMaxSubmitJobLimit\n{REFUSED}{POLICY}",
-        f"sbatch: error: AssocGrpSubmitJobsLimit\n{REFUSED}{POLICY}",
-        f"sbatch: error: QOSMaxSubmitJobPerUserLimit\n{REFUSED}{POLICY}",
-        f"sbatch: error: MaxSubmitJobsPerAccount\n{REFUSED}{POLICY}",
-        f"sbatch: error: QOSGrpSubmitJobsLimit\n{REFUSED}{POLICY}",
+        *(f"sbatch: error: {limit}\n{REFUSED}{POLICY}" for limit in LIMITS.split()),
         f"{REFUSED}{POLICY}",  # the message names no limit
         f"allocation failure: {POLICY}",  # the same with --test-only
         "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying",
@@ -81,10 +72,8 @@ def test_a_job_that_slurm_refuses_for_now_is_submitted_again(tmp_path, message):
     "message",
     [
         f"sbatch: error: QOSMaxWallDurationPerJobLimit\n{REFUSED}{POLICY}",
-        f"sbatch: error: QOSMaxCpuPerJobLimit\n{REFUSED}{POLICY}",
         f"sbatch: error: QOSMaxCpuPerUserLimit\nallocation failure: {POLICY}",
         f"{REFUSED}Invalid account or account/partition combination specified",
-        f"{REFUSED}More processors requested than permitted",
     ],
 )
 def test_a_job_that_slurm_refuses_for_good_is_submitted_once(tmp_path, message):

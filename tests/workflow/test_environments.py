@@ -2,7 +2,6 @@
 without code."""
 
 import concurrent.futures
-import hashlib
 import importlib.metadata
 import os
 import shutil
@@ -15,12 +14,16 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT, World
+from hardgrpo.runtime import files
+from wheels import write_wheel
 
 pytestmark = pytest.mark.nightly
 
 # uv builds the clone's own package with this version of setuptools
 INSTALLERS = ("pip", "setuptools", "uv")
 PIP, SETUPTOOLS, UV = map(importlib.metadata.version, INSTALLERS)
+# makes the packages of this environment visible in another one
+VISIBLE = {"tests_packages.pth": sysconfig.get_path("purelib") + "\n"}
 
 
 class Clone(World):
@@ -43,17 +46,26 @@ class Clone(World):
         lines = []
         for package, version in versions.items():
             wheel = self.wheels / f"{package}-{version}-py3-none-any.whl"
-            digest = checksum or hashlib.sha256(wheel.read_bytes()).hexdigest()
+            digest = checksum or files.sha256(wheel)
             lines.append(f"{package}=={version} --hash=sha256:{digest}\n")
         (self.folder / f"envs/{name}.lock").write_text("".join(lines))
+
+    def start(self, *command: str, **variables: str) -> subprocess.CompletedProcess:
+        environment = os.environ | variables
+        return subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True
+        )
+
+    def call(self, *command: str, **variables: str) -> str:
+        """The output of a command that must succeed."""
+        done = self.start(*command, **variables)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
 
     def make(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess:
         index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels), "PIP_EXTRA_INDEX_URL": ""}
         index |= {"MAKEFLAGS": "", "MAKELEVEL": ""}  # these tests may themselves run under make
-        return subprocess.run(
-            ["make", f"PYTHON={sys.executable}", *arguments],
-            cwd=self.folder, env=os.environ | index | variables, capture_output=True, text=True,
-        )  # fmt: skip
+        return self.start("make", f"PYTHON={sys.executable}", *arguments, **index | variables)
 
     def make_well(self, *arguments: str, **variables: str) -> str:
         done = self.make(*arguments, **variables)
@@ -66,28 +78,6 @@ class Clone(World):
         assert done.returncode != 0 and not (self.folder / ".venv/training.ready").exists()
         assert all(word in done.stderr for word in words), done.stderr
 
-    def call(self, *command: str, **variables: str) -> str:
-        done = subprocess.run(
-            command, cwd=self.folder, env=os.environ | variables, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout + done.stderr
-
-
-def make_wheel(folder: Path, name: str, version: str) -> None:
-    """A package without code that makes the packages of this environment visible in another one."""
-    info = f"{name}-{version}.dist-info"
-    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
-        wheel.writestr(f"{name}.pth", sysconfig.get_path("purelib") + "\n")
-        wheel.writestr(
-            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-        )
-        wheel.writestr(
-            f"{info}/WHEEL",
-            "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        )
-        wheel.writestr(f"{info}/RECORD", "")
-
 
 @pytest.fixture
 def wheels(tmp_path) -> Path:
@@ -96,7 +86,7 @@ def wheels(tmp_path) -> Path:
     folder = tmp_path / "wheels"
     folder.mkdir()
     for version in ("1.0", "2.0"):
-        make_wheel(folder, "tests_packages", version)
+        write_wheel(folder, "tests_packages", version, VISIBLE)
     for package in map(importlib.metadata.distribution, INSTALLERS):
         path = folder / f"{package.name}-{package.version}-py3-none-any.whl"
         with zipfile.ZipFile(path, "w") as wheel:
@@ -129,13 +119,11 @@ def test_make_cluster_makes_two_environments_that_can_plan_and_run_a_study(clone
 
     # Snakemake in .venv plans a study for a cluster. On a node with GPUs, programs restart in
     # .venv-gpu.
-    planned = clone.call(".venv/bin/python", "-m", "snakemake", "-n", "--profile", "slurm", "--config", "study=mini")  # fmt: skip
-    assert "train_grpo" in planned
+    python = ".venv/bin/python"
+    options = ("--profile", "slurm", "--config", "study=mini")
+    assert "train_grpo" in clone.call(python, "-m", "snakemake", "-n", *options)
     code = "from hardgrpo.runtime import environments; print(environments.vllm_python(1))"
-    source = str(clone.folder / "src")
-    path = clone.call(
-        sys.executable, "-c", code, PYTHONPATH=source, HARDGRPO_VLLM_PYTHON=""
-    ).strip()
+    path = clone.call(python, "-c", code, HARDGRPO_VLLM_PYTHON="").strip()
     assert path == str(clone.folder / ".venv-gpu/bin/python") and os.access(path, os.X_OK)
 
     # A changed lock makes its environment again, and no other one.
@@ -177,9 +165,7 @@ def test_a_package_with_another_checksum_is_refused(clone, wheels):
     assert "tests_packages" not in versions(clone)
 
     # A build of torch for CPUs with another checksum is refused, too.
-    torch = wheels / "torch-2.13.0+cpu-py3-none-any.whl"
-    with zipfile.ZipFile(torch, "w") as wheel:
-        wheel.writestr("torch-2.13.0+cpu.dist-info/METADATA", "Name: torch\nVersion: 2.13.0+cpu\n")
+    torch = write_wheel(wheels, "torch", "2.13.0+cpu", {})
     clone.lock("training", tests_packages="1.0")
     clone.assert_refused("torch==2.13.0+cpu", failed)
     torch.unlink()
@@ -200,8 +186,8 @@ def test_torch_is_the_build_for_cpus_only_where_an_index_has_it_and_the_environm
 ):
     """The packages of cuda.lock belong to PyPI's build of torch."""
     for version in ("2.13.0", "2.13.0+cpu"):
-        make_wheel(wheels, "torch", version)
-    make_wheel(wheels, "nvidia_libraries", "1.0")
+        write_wheel(wheels, "torch", version, {})
+    write_wheel(wheels, "nvidia_libraries", "1.0", {})
     for name in ("training", "gpu"):
         clone.lock(name, tests_packages="1.0", torch="2.13.0")
     clone.lock("cuda", nvidia_libraries="1.0")
@@ -216,30 +202,21 @@ def test_torch_is_the_build_for_cpus_only_where_an_index_has_it_and_the_environm
     assert versions(clone)["torch"] == "2.13.0" and "nvidia_libraries" in versions(clone)
 
 
-def make_modules_of_another_python(folder: Path) -> str:
-    """Fill `folder` with Python modules, as an environment module for another Python would add to
-    PYTHONPATH. Each module ends a program that imports it. Return the entry of PYTHONPATH."""
-    modules = ("snakemake", "yaml", "numpy", "pandas", "pip", "setuptools", "pathlib")
-    for name in (*modules, "sitecustomize"):
-        (folder / name).mkdir(parents=True)
-        (folder / name / "__init__.py").write_text(
-            f"raise SystemExit('the {name} of another Python')\n"
-        )
-    return str(folder)
-
-
 def test_settings_of_the_user_and_of_environment_modules_do_not_matter(clone, tmp_path):
     """The settings are pip's files and variables, variables of Python and Matplotlib, modules of
     another Python, and a HOME in which no file can be written."""
-    nowhere = str(tmp_path / "nowhere")
+    nowhere, modules = str(tmp_path / "nowhere"), tmp_path / "modules"
     (tmp_path / "settings/pip").mkdir(parents=True)
     (tmp_path / "settings/pip/pip.conf").write_text(
         f"[global]\nno-binary = :all:\ntarget = {nowhere}\n[install]\nuser = true\nprefix = {nowhere}\ndry-run = true\n"
     )
+    for name in ("snakemake", "yaml", "numpy", "pandas", "pip", "setuptools", "pathlib", "sitecustomize"):  # fmt: skip
+        (modules / name).mkdir(parents=True)
+        (modules / name / "__init__.py").write_text("raise SystemExit('of another Python')\n")
     user = {
         "XDG_CONFIG_HOME": str(tmp_path / "settings"),
         "HOME": "/proc/nobody",
-        "PYTHONPATH": make_modules_of_another_python(tmp_path / "modules"),
+        "PYTHONPATH": str(modules),
         **dict.fromkeys(("PIP_CONSTRAINT", "PIP_TARGET", "PIP_ROOT", "PYTHONHOME"), nowhere),
         **dict.fromkeys(("PIP_USER", "PIP_REQUIRE_VIRTUALENV", "PYTHONSAFEPATH"), "1"),
         "PYTHONWARNINGS": "error",
@@ -266,26 +243,24 @@ def test_a_package_that_vanished_from_the_index_is_reported_with_a_remedy(clone,
     clone.lock("training", tests_packages="2.0", setuptools=SETUPTOOLS)
     second = tmp_path / "second"
     second.mkdir()
-    (wheels / "tests_packages-2.0-py3-none-any.whl").rename(
-        second / "tests_packages-2.0-py3-none-any.whl"
-    )
+    name = "tests_packages-2.0-py3-none-any.whl"
+    (wheels / name).rename(second / name)
     clone.make_well("setup", PIP_FIND_LINKS=f"{wheels} {second}")
 
 
-@pytest.mark.parametrize("version", ["3.10.4", "3.15.0"])
+@pytest.mark.parametrize("version", [(3, 10, 4), (3, 15, 0)])
 def test_an_unsupported_version_of_python_is_reported_before_anything_is_made(
     clone, tmp_path, version
 ):
-    python = tmp_path / "python3"
+    python, text = tmp_path / "python3", ".".join(map(str, version))
+    code = f"import sys; sys.version_info = {version}; exec(sys.argv[-1])"
     python.write_text(
-        f"""#!/bin/sh
-test "$1" != --version || {{ echo Python {version}; exit; }}
-exec {sys.executable} -c "import sys; sys.version_info = {tuple(map(int, version.split(".")))}; exec(sys.argv[-1])" "$@"
-"""
+        f'#!/bin/sh\ntest "$1" != --version || {{ echo Python {text}; exit; }}\n'
+        f'exec {sys.executable} -c "{code}" "$@"\n'
     )
     python.chmod(0o755)
     done = clone.make("setup", f"PYTHON={python}")
     assert done.returncode != 0 and not (clone.folder / ".venv").exists()
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert f"Python 3.11, 3.12 or 3.13 is needed, and {python} is Python {version}" in line
+    assert f"Python 3.11, 3.12 or 3.13 is needed, and {python} is Python {text}" in line
     assert "make PYTHON=python3.13" in line

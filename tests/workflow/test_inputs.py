@@ -23,32 +23,29 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 GONE = "http://127.0.0.1:9"  # no server listens here
 
 
-def test_first_download_writes_the_lock_and_the_second_matches(work, dataset):
+def test_the_first_download_writes_the_lock_and_changed_content_is_refused_until_updated(
+    work, dataset
+):
+    entry = f"{DATASET}@{commit_of('datasets', DATASET)}"
+    facts = lambda path: {"bytes": path.stat().st_size, "sha256": files.sha256(path)}
     assert_done(work.dataset(), "new in the lock")
+    old = facts(work.out)
     assert work.out.read_bytes() == (dataset / FILE).read_bytes()
-    lock = json.loads(work.lock.read_text())
-    file_entry = {"bytes": work.out.stat().st_size, "sha256": files.sha256(work.out)}
-    assert lock == {"datasets": {f"{DATASET}@{commit_of('datasets', DATASET)}": {FILE: file_entry}}}
-    written = work.lock.read_bytes()
+    assert json.loads(work.lock.read_text()) == {"datasets": {entry: {FILE: old}}}
+    before, lock = work.out.read_bytes(), work.lock.read_bytes()
     work.out.unlink()
     assert_done(work.dataset(), "as locked")
-    assert work.lock.read_bytes() == written and not work.leftovers()
-    assert_done(work.dataset(file="main/train[1].jsonl"), "new in the lock")
-
-
-def test_changed_content_is_refused_until_updated(work, dataset):
-    assert_done(work.dataset())
-    before, lock = work.out.read_bytes(), work.lock.read_bytes()
-    old = files.sha256(dataset / FILE)
     (dataset / FILE).write_text('{"question": "1 + 1?", "answer": "3"}\n')
-    new = files.sha256(dataset / FILE)
-    assert_refused(work.dataset(), "inputs.lock", DATASET, FILE, old, new, "--update-inputs")
+    new = facts(dataset / FILE)
+    words = ("inputs.lock", DATASET, FILE, old["sha256"], new["sha256"], "--update-inputs")
+    assert_refused(work.dataset(), *words)
     assert work.out.read_bytes() == before and work.lock.read_bytes() == lock
     assert not work.leftovers()
     assert_done(work.dataset("--update-inputs"), "replaced in the lock")
-    assert new in work.lock.read_text() and old not in work.lock.read_text()
-    assert files.sha256(work.out) == new
+    assert json.loads(work.lock.read_text()) == {"datasets": {entry: {FILE: new}}}
+    assert facts(work.out) == new
     assert_done(work.dataset(), "as locked")
+    assert_done(work.dataset(file="main/train[1].jsonl"), "new in the lock")
 
 
 def test_a_killed_download_leaves_no_file_and_is_repeated(work, dataset):
@@ -108,7 +105,6 @@ def test_a_gated_repository_needs_a_token_with_access(work, model, dataset):
     ("text", "words"),
     [
         ('{\n "datasets": {\n<<<<<<< HEAD\n', ["line 3, column 1", "not valid JSON", "conflict"]),
-        ("", ["line 1, column 1", "not valid JSON"]),
         ("[]", ["expected a JSON object, found list"]),
         ('{"datasets": {"a/b@main": {"commit": "c", "files": {}}}}', ["checksums"]),
         ('{"problems": {"gsm8k": {"train": {"rows": "7473"}}}}', ["checksums"]),
@@ -267,9 +263,3 @@ def test_a_wrong_address_of_a_mirror_gives_a_one_line_error(work, locked_origina
     done = fetch_original(work, GONE, HARDGRPO_MIRROR=mirror)
     assert_refused(done, "a b/test.json")
     assert (f"mirror {mirror}" in done.stderr) == bool(mirror.strip())
-
-
-def test_only_files_with_a_checksum_come_from_a_mirror(work, locked_original):
-    work.lock.unlink()
-    done = fetch_original(work, GONE, HARDGRPO_MIRROR="mirror")
-    assert_refused(done, "inputs.lock lacks a b/test.json")

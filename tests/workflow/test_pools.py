@@ -1,5 +1,5 @@
-"""Checks of a prepared pool before completions are sampled: questions that are also in a test, and
-prompts that are too long."""
+"""Checks of a prepared pool before completions are sampled: questions that are also in a test,
+prompts that are too long, and budgets that exceed the pool. A pool may have several files."""
 
 import copy
 import json
@@ -16,6 +16,7 @@ from hardgrpo.study.spec import Spec
 from own_prompts import OVERLAY, TASK, as_csv, choose_subset, make_world
 
 SUBSET = ("subset", "--configfile", "my.yaml")
+PREPARED = "results/tasks/mine/train.jsonl"
 
 
 def row(name: str, prompt: str, gold: str = "red") -> dict[str, str]:
@@ -38,15 +39,21 @@ def overlay_with(policies: dict | None = None, **task) -> dict:
 def build(tmp_path, untrained):
     """A function that makes a world with these rows as pool and, unless None, as test."""
 
-    def build(overlay: dict, pool=POOL, test=None) -> World:
-        texts = {"prompts_csv": as_csv(pool)} | ({"test_csv": as_csv(test)} if test else {})
+    def build(overlay: dict, pool=POOL, test=None, **texts: str) -> World:
+        texts["prompts_csv"] = as_csv(pool)
+        if test:
+            texts["test_csv"] = as_csv(test)
         return make_world(tmp_path, untrained, overlay, **texts)
 
     return build
 
 
-def refuse(world: World, *words: str) -> None:
-    output = world.fail(*SUBSET)
+def configure(world: World, overlay: dict) -> None:
+    (world.folder / "my.yaml").write_text(yaml.safe_dump(overlay))
+
+
+def refuse(world: World, *words: str, call=SUBSET) -> None:
+    output = world.fail(*call)
     assert all(word in output for word in words), output[-3000:]
     for folder in ("probe", "evaluation", "subsets"):
         assert not (world.folder / "results" / folder).exists(), f"results/{folder} must not exist"
@@ -63,7 +70,7 @@ def test_one_shared_question_is_refused_unless_the_task_says_report(build):
     world = build(overlay, test=[*TEST, row("t9", "what COLOUR  has number 3", "red")])
     refuse(world, "1 of 7 test questions of 'mine'", "'t9' ('n3')", "tasks.mine.contamination")
     overlay["tasks"]["mine"]["contamination"] = "report"
-    (world.folder / "my.yaml").write_text(yaml.safe_dump(overlay))
+    configure(world, overlay)
     rows, _ = choose_subset(world)
     assert len(rows) == 10
     report = world.folder / "results/tasks/mine/contamination.mine.json"
@@ -74,7 +81,7 @@ def test_one_shared_question_is_refused_unless_the_task_says_report(build):
 def test_another_test_of_the_same_pool_samples_nothing_again(build):
     world = build(overlay_with(), test=TEST)
     choose_subset(world)
-    (world.folder / "my.yaml").write_text(yaml.safe_dump(overlay_with(source={"test": "test.csv"})))
+    configure(world, overlay_with(source={"test": "test.csv"}))
     assert world.plan(*SUBSET) == {"prepare_task": 1, "compare_splits": 1, "subset": 1}
     choose_subset(world)
     assert world.plan(*SUBSET) == {}
@@ -118,3 +125,76 @@ def test_a_training_on_a_prompt_that_is_too_long_is_refused_before_its_first_upd
     done = run(tmp_path, "train_grpo", spec="spec.yaml", output="out")
     assert done.returncode == 1 and not (tmp_path / "out").exists()
     assert "number of such prompts: 1; first: 'b'" in done.stderr and "Traceback" not in done.stderr
+
+
+# --- budgets that exceed the pool
+
+
+def prompts_of(count: int, **policy) -> dict:
+    return {"half": {"rule": "hard"} | policy | {"budget": {"prompts": count}}}
+
+
+def test_a_pool_too_small_for_a_policy_of_the_configured_study_is_refused(build):
+    # only an arm can have a policy in two rounds
+    half = prompts_of(1, rule="lowest", by="agreement", rounds=2)
+    arms = [{"policy": ["random", "half"], "recipe": ["mini"]}]
+    study = {"title": "Mine", "models": ["mine"], "tasks": ["mine"], "arms": arms, "seeds": [0]}
+    overlay = overlay_with(half, source={"test": "test.csv"})
+    world = build(overlay | {"study": "mine", "studies": {"mine": study}}, test=TEST)
+    (world.folder / "random.yaml").write_text(yaml.safe_dump({"subset": {"policy": "random"}}))
+    call = (PREPARED, "all", "--configfile", "my.yaml", "random.yaml")
+    refuse(world, "policy 'half': task 'mine': ", "1 prompts of 20", call=call)
+
+
+def test_several_files_are_one_pool(build):
+    more = [row(f"m{i}", f"Which colour is number {i}?") for i in range(5)]
+    files_of = lambda *names: {"source": {"train": list(names)}}
+    overlay = overlay_with(prompts_of(26), **files_of("prompts.csv", "more.csv"))
+    world = build(overlay, more_csv=as_csv(more))
+    refuse(world, "policy 'half': ", "the pool has 25")
+    configure(world, overlay_with(prompts_of(25), **files_of("prompts.csv", "none.csv")))
+    assert "my data/none.csv" in world.fail("-n", *SUBSET)
+
+
+def test_an_answer_that_the_grader_cannot_read_makes_the_pool_smaller(build):
+    pool = [row(f"n{i}", f"q{i}", str(i) if i else "lots") for i in range(200)]
+    world = build(overlay_with(prompts_of(199), grader="number_lenient"), pool)
+    assert world.plan(*SUBSET)["prepare_task"] == 1
+    world.run(PREPARED, "--configfile", "my.yaml")
+    configure(world, overlay_with(prompts_of(200), grader="number_lenient"))
+    refuse(world, "task 'mine': ", "the pool has 199")  # before the first job
+    (world.folder / PREPARED).unlink()
+    refuse(world, "task 'mine': ", "the pool has 199")
+    assert not (world.folder / PREPARED).exists()
+
+
+def test_chosen_rows_of_several_files_are_exported_unchanged(build):
+    """The policy chooses at random, so the model samples nothing."""
+    world = build(OVERLAY)
+    folder = world.folder / "results/subsets/mine/mine/half"
+
+    def export(count: int, **files_of_pool: str) -> None:
+        for name, text in files_of_pool.items():
+            (world.folder / "my data" / name.replace("_", ".")).write_bytes(text.encode())
+        names = [name.replace("_", ".") for name in files_of_pool]
+        task = TASK | {"labelled": False, "source": {"kind": "files", "train": names}}
+        overlay = {"policies": prompts_of(count, rule="random"), "tasks": {"mine": task}}
+        configure(world, OVERLAY | overlay)
+        world.run(*SUBSET)
+
+    export(3, a_csv="question;level\r\nä1;1\r\nä2;2\r\n", b_tsv="question\tlevel\nb1\t3\n")
+    header, *lines = (folder / "seed3.to_annotate.csv").read_text().splitlines()
+    assert header == "\ufeffquestion;level;answer;prompt_id;chosen_because"
+    assert sorted(line.split(";")[:2] for line in lines) == [["b1", "3"], ["ä1", "1"], ["ä2", "2"]]
+    export(
+        3,
+        a_jsonl='{"question": "a" }\n\n{"question":"b"}\n',
+        b_jsonl='\ufeff{"question": "c","n":[1]}',
+    )
+    rows = files.read_jsonl(folder / "seed3.to_annotate.jsonl", {"prompt_id": str})
+    exported = sorted((row["question"], row.get("n")) for row in rows)
+    assert exported == [("a", None), ("b", None), ("c", [1])]
+    # a budget that the pool cannot fill is refused although an older subset exists
+    overlay = yaml.safe_load((world.folder / "my.yaml").read_text())
+    configure(world, overlay | {"policies": prompts_of(30, rule="random")})
+    assert "the pool has 3" in world.fail(*SUBSET)

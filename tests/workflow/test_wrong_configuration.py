@@ -5,11 +5,8 @@ import shutil
 
 
 def test_snakemake_gives_a_one_line_error_and_changes_no_results(finished):
-    times = lambda: {
-        path: path.stat().st_mtime_ns
-        for path in (finished.folder / "results").rglob("*")
-        if path.is_file()
-    }
+    results = finished.folder / "results"
+    times = lambda: {path: path.stat().st_mtime_ns for path in results.rglob("*") if path.is_file()}
     before = times()
     finished.configure(lambda config: config["policies"]["hard"].update(budget=1.5))
     output = finished.fail()
