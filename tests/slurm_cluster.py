@@ -244,7 +244,7 @@ class Cluster:
 
     def jobs(self) -> list[dict]:
         """Rows of the accounting database: a row for each job of the last day."""
-        names = "JobID,JobName,State,Partition,AllocTRES,ReqTRES,Comment,TimelimitRaw,ReqCPUS,NodeList,WorkDir"
+        names = "JobID,JobName,State,Partition,AllocTRES,Comment,TimelimitRaw,NodeList,WorkDir"
         options = ("-X", "-nP", "--delimiter=\t", f"--format={names}", "-S", "now-1days")
         table = self.call("sacct", *options)
         return [dict(zip(names.split(","), line.split("\t"))) for line in table.splitlines()]

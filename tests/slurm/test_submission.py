@@ -171,8 +171,8 @@ def test_a_submission_that_slurm_refuses_for_now_does_not_count_as_a_failed_atte
     assert run.finish(snakemake) == 0, run.read_output()
     output = run.read_output()
     assert "Trying to restart" not in output and "Error in rule" not in output
-    waits = "Slurm takes no job of rule probe at present: AssocMaxSubmitJobLimit"
-    assert output.count(waits) == 1
+    message = "Slurm takes no job of rule probe at present: AssocMaxSubmitJobLimit"
+    assert output.count(message) == 1
     (job,) = run.jobs()
     assert job["State"] == "COMPLETED" and f"up to {job['TimelimitRaw']} min" in output, (
         "the walltime increased, although no attempt failed"

@@ -63,9 +63,9 @@ def test_a_key_has_its_values_and_its_description(capsys):
 
 
 def test_without_a_key_the_sections_are_listed_and_a_section_lists_its_keys(capsys):
-    listed = lambda *key: set(re.findall(r"^  (\w+):", printed(capsys, *key), re.MULTILINE))
-    assert listed() == set(schema()["properties"])
-    assert listed("recipes") == set(schema()["$defs"]["Recipe"]["properties"])
+    keys_of = lambda *key: set(re.findall(r"^  (\w+):", printed(capsys, *key), re.MULTILINE))
+    assert keys_of() == set(schema()["properties"])
+    assert keys_of("recipes") == set(schema()["$defs"]["Recipe"]["properties"])
 
 
 def test_an_object_of_several_kinds_is_explained_for_each_kind(capsys):

@@ -91,8 +91,8 @@ def test_every_page_has_a_policy_that_allows_no_unsafe_script():
         pattern = r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">'
         (policy,) = re.findall(pattern, text)
         rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
-        closed = {rules.get(name) for name in ("default-src", "base-uri", "form-action")}
-        assert closed == {"'none'"} and rules["img-src"] == "data:", path
+        sources = {rules.get(name) for name in ("default-src", "base-uri", "form-action")}
+        assert sources == {"'none'"} and rules["img-src"] == "data:", path
         assert ("<script" in text) == ("script-src" in rules), path
         assert "unsafe" not in rules.get("script-src", ""), path
         first = min(text.index(tag) for tag in ("<title>", "<style>"))
@@ -124,8 +124,8 @@ def test_no_library_makes_a_folder_in_tmp_that_others_can_guess(tmp_path):
     names = [f"torchinductor_{getpass.getuser()}", "torchinductor_root", "torchinductor"]
     for name in names:
         (temporary / name).touch()
-    keep = lambda name: not name.startswith(("TORCHINDUCTOR", "TRITON"))
-    environment = {name: value for name, value in os.environ.items() if keep(name)}
+    caches = ("TORCHINDUCTOR", "TRITON")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(caches)}
     environment |= {"TMPDIR": str(temporary), "PYTHONPATH": str(ROOT / "src")}
     code = "from hardgrpo.runtime import user_settings; user_settings.ignore(); import torch._dynamo.package, trl"
     done = subprocess.run(

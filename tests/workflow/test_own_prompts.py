@@ -66,13 +66,13 @@ def test_only_files_that_the_subset_needs_are_planned_and_made(answered):
 def test_the_pass_rates_equal_those_of_the_probe(answered):
     answers = read_answers(answered)
     gold = {row["name"]: row["gold"].strip(".").lower() for row in TABLE}
-    rates = {name: given.count(gold[name]) / SAMPLES for name, given in answers.items()}
+    rates = {name: words.count(gold[name]) / SAMPLES for name, words in answers.items()}
     path = answered.folder / "results/difficulty/mine/mine.csv"
     columns = {"id": str, "tier": str, "answered": int, "pass_rate": float}
     levels = {row["name"]: row["level"] for row in TABLE}
     assert {row["id"]: row for row in files.read_rows(path, columns)} == {
-        name: {"id": name, "tier": levels[name], "answered": SAMPLES - given.count(None), "pass_rate": rates[name]}
-        for name, given in answers.items()
+        name: {"id": name, "tier": levels[name], "answered": SAMPLES - words.count(None), "pass_rate": rates[name]}
+        for name, words in answers.items()
     }  # fmt: skip
     check_order(answered.rows, rates)
 

@@ -252,7 +252,7 @@ def test_an_edit_of_a_module_plans_every_cheap_rule_whose_program_uses_it(finish
     reasons = re.search(r"params have changed since last execution:\n +(.*)", output)
     # Snakemake gives one reason for each rule. For a rule whose inputs are planned too, the inputs
     # are the reason, even if the rule's code has also changed.
-    plan, changed = count_jobs(output), set(reasons[1].split(", "))
-    assert changed - {"compile_supplement"} <= users & FOLLOWING <= set(plan)
-    assert "compile_supplement" not in changed or "compile_supplement" in users
+    plan, rerun_rules = count_jobs(output), set(reasons[1].split(", "))
+    assert rerun_rules - {"compile_supplement"} <= users & FOLLOWING <= set(plan)
+    assert "compile_supplement" not in rerun_rules or "compile_supplement" in users
     assert plan.keys() <= CHEAP | TARGETS, "nothing that samples or trains may be planned"

@@ -33,8 +33,8 @@ def test_an_evaluated_study_keeps_the_last_checkpoints(finished):
     finished.fail("results/evaluation/tiny/swaps/mini/hard/seed0/arithmetic.csv.gz")
     log = finished.folder / "results/logs/evaluate_run/tiny/swaps/mini/hard/seed0/arithmetic.log"
     (message,) = log.read_text().strip().splitlines()
-    removed = f"error: {RUN}/checkpoints: the weights after 2 updates were removed"
-    assert message.startswith(removed) and "keep_checkpoints: all" in message
+    reason = f"error: {RUN}/checkpoints: the weights after 2 updates were removed"
+    assert message.startswith(reason) and "keep_checkpoints: all" in message
 
 
 def test_checkpoints_that_another_study_has_yet_to_evaluate_are_kept(finished):
