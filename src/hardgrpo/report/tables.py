@@ -270,13 +270,9 @@ def plain_text(caption: str) -> str:
 # --- rows
 
 
-def _other_tests(source: str) -> Callable:
-    def rows(tables: Mapping, study: dict) -> pd.DataFrame:
-        frame = tables[source]
-        is_sampled = frame.decoding == "sampled" if "decoding" in frame else True
-        return frame[(frame.task != frame.eval_task) & is_sampled]
-
-    return rows
+def _other_tests(tables: Mapping, study: dict) -> pd.DataFrame:
+    frame = tables["pass_at_k"]
+    return frame[frame.task != frame.eval_task]
 
 
 def _gains(tables: Mapping, study: dict) -> pd.DataFrame:
@@ -333,12 +329,6 @@ def _seeds_reached(frame: pd.DataFrame, tables: Mapping) -> pd.DataFrame:
             f"{integer(part)} of {integer(all_)}" for part, all_ in of("seeds_reached", "seeds")
         ],
     )
-
-
-def _weaker_signal(tables: Mapping, study: dict) -> pd.DataFrame:
-    gains, weaker = own_test_samples(tables["gains"]), study["weaker_signal"]
-    gains = gains[gains.task.isin(weaker) | gains.model.isin(weaker)]
-    return gains.merge(tables["learnable"], on=[*RUNS, "arm"], suffixes=("", "_updates"))
 
 
 def _leads(tables: Mapping, study: dict) -> pd.DataFrame:
@@ -594,8 +584,8 @@ TABLES = {
     "out_of_distribution": Table(
         "pass_at_k",
         f"{CELL_KEYS}k:count; base:points = base pass@k %; pass:share = pass@k %; gain:gain{SIZES}",
-        "pass@$k$ on test sets other than the task's own.",
-        rows=_other_tests("pass_at_k"),
+        "pass@$k$ on test sets other than the task's own; pass@1 is the accuracy.",
+        rows=_other_tests,
     ),
     "compared": Table(
         "compared",
@@ -628,19 +618,6 @@ TABLES = {
         "McNemar's exact test with one completion per problem: problems that only the run"
         " of the row solves, and problems that only the run of the comparison solves.",
         rows=_one_seed,
-    ),
-    "weaker_signal": Table(
-        "gains",
-        f"{ARM_KEYS}gain:gain; learnable:share = learnable %{SIZES}",
-        "Gain and learnable share of the tasks or models that the study names as having the"
-        " weaker learning signal.",
-        rows=_weaker_signal,
-    ),
-    "transfer": Table(
-        "gains",
-        f"{CELL_KEYS}base_accuracy:points; gain:gain{SIZES}",
-        "Gain on test sets other than the task's own, percentage points (pp).",
-        rows=_other_tests("gains"),
     ),
     "tiers": Table(
         "tiers",

@@ -82,7 +82,6 @@ def design(study: Study) -> dict:
         "pretrained": any(model.is_pretrained for model in models),
         "own_bases": all(model.has_own_bases for model in models),
         "held_constant": study.held_constant or [],
-        "weaker_signal": study.weaker_signal or [],
         "graders": sorted({entry.grader for entry in tasks.values()}),
         "policies": study.policies,
         "rules": sorted({policy.rule for policy in policies}),

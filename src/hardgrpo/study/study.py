@@ -117,8 +117,8 @@ class Study(Strict):
     """Pairs of arms that are compared although both policy and recipe differ."""
 
     weaker_signal: list[str] | None = None
-    """Tasks or models with a weaker learning signal, for the table weaker_signal (Table 3 of
-    HE)."""
+    """Tasks or models with a weaker learning signal (Table 3 of HE), which some claims are
+    about."""
 
     aims_at: list[str] | None = None
     """Ids of claims in paper/claims.yaml. The plan states how many seeds each of these claims
