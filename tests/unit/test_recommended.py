@@ -50,7 +50,7 @@ def leads_of(*rows: tuple, study: str = "s", seeds: int = 10, primary=()) -> lis
         "decomposition_runs": runs.assign(gain=0.2 + 0.01 * runs.seed),
     }
     primary_p = {
-        ("m", "t", row.policy, row.recipe, row.minus, row.recipe): row.p
+        ("m", "t", frozenset([(row.policy, row.recipe), (row.minus, row.recipe)])): row.p
         for row in frame.itertuples()
         if row.policy in primary
     }
@@ -99,6 +99,8 @@ def test_a_primary_claim_is_tested_by_itself_and_counts_before_larger_studies():
         ("hard", "random", 0.03, 0.04), ("unsure", "random", 0.03, 0.04), primary=("hard",)
     )
     assert verdicts(rows) == {("hard", 0.1, "short"): "better", ("unsure", 0.1, "short"): "better"}
+    swapped = leads_of(("random", "hard", -0.03, 0.04), primary=("random",))
+    assert [row["primary"] for row in swapped] == [True], "the claim subtracts the other arm"
     both = leads_of(("hard", "random", 0.03, 0.04), ("unsure", "random", 0.03, 0.04))
     assert set(verdicts(both).values()) == {"no difference shown"}
     larger = leads_of(("hard", "random", -0.03, 0.001), study="other", seeds=20)

@@ -536,16 +536,17 @@ def against_random(
 
 
 def primary_differences(claims: list[dict], study: Study) -> dict[tuple, float]:
-    """{(model, task, policy, recipe, policy to subtract, its recipe): corrected p} of the primary
-    claims about the difference of two policies on the task's own test, where the study decides
-    them."""
+    """{(model, task, the two arms (policy, recipe) as a set): corrected p} of the primary claims about
+    the difference of two policies on the task's own test, where the study decides them."""
     p_values = {}
     for claim in claims:
         if not claim.get("primary") or claim["test"] != "difference" or "tested" in claim:
             continue
-        recipes = [claim.get(key, study.first_recipe) for key in ("recipe", "minus_recipe")]
-        arms = claim["policy"], recipes[0], claim["minus"], recipes[1]
+        arms = frozenset(
+            (claim[policy], claim.get(recipe, study.first_recipe))
+            for policy, recipe in RECIPE_KEYS.items()
+        )
         for row in judge([claim], study):
             if row["p_holm"] == row["p_holm"]:  # nan: too few replicates
-                p_values[row["model"], row["task"], *arms] = row["p_holm"]
+                p_values[row["model"], row["task"], arms] = row["p_holm"]
     return p_values

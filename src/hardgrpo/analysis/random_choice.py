@@ -64,7 +64,7 @@ def comparisons(
                 if pair not in compared:
                     continue
                 row = {"study": study, "way": names["ways"][name], "policy": name} | compared[pair]
-                own_p = primary_p.get((model, task, *pair[0], *pair[1]))
+                own_p = primary_p.get((model, task, frozenset(pair)))
                 row |= {"model": model, "task": task, "recipe": names["recipes"][recipe]}
                 row |= {"budget": budget, "primary": own_p is not None}
                 row |= {"trained_by": recipe, "random_policy": random_policy}
