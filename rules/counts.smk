@@ -50,18 +50,18 @@ for kind, kind_tables in registry.COUNT_TABLES.items():
         container:
             IMAGE["figures"]
         params:
-            analysis=arguments.analysis_as_json,
-            code=arguments.code("summaries/summarize_counts.py", "analysis/count_tables"),
+            config=arguments.study,
+            code=arguments.code("summaries/summarize.py", *SUMMARY_MODULES),
         message:
             "Summarise {wildcards.study}"
         shell:
-            "python scripts/summaries/summarize_counts.py --counts {input} --analysis {params.analysis:q}"
+            "python scripts/summaries/summarize.py --study {wildcards.study} --config {params.config:q}"
             " --output results/summaries/{wildcards.study} > {log} 2>&1"
 
 
 rule write_answers:
     input:
-        drawing.all_tables,
+        drawing.summaries,
     output:
         page=report(
             "paper/{study}/answers.md",

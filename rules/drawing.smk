@@ -12,7 +12,7 @@ localrules:
 
 rule draw_figures:
     input:
-        drawing.all_tables,
+        drawing.summaries,
     output:
         report(
             directory("paper/{study}/figures"),
@@ -39,7 +39,9 @@ rule draw_figures:
 
 rule write_supplement:
     input:
-        tables=drawing.tables([*registry.SUMMARIES, *registry.JUDGED, "deviations"]),
+        tables=drawing.summaries,
+        judged=[f"paper/{{study}}/{table}.csv" for table in registry.JUDGED],
+        deviations="results/published/deviations.csv",
         text="paper/supplement.tex.j2",
     output:
         report(
@@ -62,13 +64,14 @@ rule write_supplement:
     message:
         "Write the tables and the text of the supplement ({wildcards.study})"
     shell:
-        "python scripts/paper/write_supplement.py --text {input.text} --design {params.design:q} --tables {input.tables}"
-        " --output paper/{wildcards.study} > {log} 2>&1"
+        "python scripts/paper/write_supplement.py --text {input.text} --design {params.design:q} --tables {input.tables} {input.judged}"
+        " {input.deviations} --output paper/{wildcards.study} > {log} 2>&1"
 
 
 rule write_worth:
     input:
-        drawing.tables(registry.WORTH),
+        drawing.summaries,
+        "paper/{study}/against_random.csv",
     output:
         report(
             "paper/{study}/worth.html",

@@ -32,7 +32,7 @@ rule summarize:
 
 rule judge_claims:
     input:
-        tables=drawing.tables(registry.SUMMARIES),
+        tables=drawing.summaries,
         claims="paper/claims.yaml",
         published=PUBLISHED,
         comparisons=registry.COMPARISONS,

@@ -11,7 +11,6 @@ depend less on other processes than elapsed times do.
 from hardgrpo.data import tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime import environments, errors, files
-from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling.requests import Request, sample_seed
 from hardgrpo.study.spec import Spec
 
@@ -50,8 +49,6 @@ def main() -> None:
         "--repeats", type=int, default=5, help="measurements of each value (default: %(default)s)"
     )
     args = parser.parse_args()
-    if args.repeats < 1:
-        raise UserError(f"--repeats is {args.repeats}, expected at least 1")
     for name in args.only:
         measure, unit = BENCHMARKS[name]
         value = statistics.median(measure() for _ in range(args.repeats))
@@ -126,23 +123,15 @@ def read_spec() -> Spec:
     """The specification of a run of the finished miniature."""
     path = min(glob.glob(RUN_OF_THE_DEMO), default=None)
     if path is None:
-        raise UserError(f"{RUN_OF_THE_DEMO} is missing; run `make demo` first")
+        raise errors.UserError(f"{RUN_OF_THE_DEMO} is missing; run `make demo` first")
     return Spec.read(path)
 
 
 def run(*arguments: str) -> None:
     """Run a Python program with the workflow's environment variables."""
     variables = {"OMP_NUM_THREADS": "1"} | environments.ALLOCATOR
-    process = subprocess.run(
-        [sys.executable, *arguments],
-        env=os.environ | variables,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    if process.returncode:
-        last_line = (process.stdout.strip().splitlines() or ["no output"])[-1]
-        raise UserError(f"{' '.join(arguments)}: {last_line}")
+    command = [sys.executable, *arguments]
+    subprocess.run(command, env=os.environ | variables, stdout=subprocess.DEVNULL, check=True)
 
 
 if __name__ == "__main__":

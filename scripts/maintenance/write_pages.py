@@ -31,7 +31,7 @@ import pandas as pd
 
 ROOT = Path(__file__).parents[2]
 FIGURES = dict.fromkeys(("accuracy.png", "kinds.png"), "mini_reference") | {
-    "truncation.png": "mini_truncation",
+    "parts.png": "mini_truncation",
     "labels.png": "mini_labels",
     "rollouts.png": "mini_online",
     "samples_per_prompt.png": "math_probing",

@@ -48,26 +48,18 @@ def main() -> None:
             f"{undated}{origin(args.citation, args.material)}\\input{{{args.text.relative_to(PAPER)}}}\n",
             encoding="utf-8",
         )
-        if shutil.which("latexmk"):
-            options = [
-                "-latexoption=-no-shell-escape",
-                "-interaction=nonstopmode",
-                "-halt-on-error",
-            ]
-            command = ["latexmk", "-norc", "-pdf", *options, f"-outdir={build}", str(wrapper)]
-        elif shutil.which("tectonic"):
-            options = [
-                "--untrusted",
-                "--keep-logs",
-                "-Z",
-                f"search-path={PAPER.absolute()}",
-                f"--outdir={build}",
-            ]
-            command = ["tectonic", "-X", "compile", *options, str(wrapper)]
-        else:
+        latexmk = "-norc -pdf -latexoption=-no-shell-escape -interaction=nonstopmode -halt-on-error"
+        tectonic = "-X compile --untrusted --keep-logs -Z"
+        tools = {
+            "latexmk": latexmk.split(),
+            "tectonic": [*tectonic.split(), f"search-path={PAPER.absolute()}"],
+        }
+        tool = next(filter(shutil.which, tools), None)
+        if tool is None:
             raise errors.UserError(
                 f"no TeX was found; {latex.INSTALL}, and run again; figures and tables do not need TeX"
             )
+        command = [tool, *tools[tool], f"--outdir={build}", str(wrapper)]
         result = subprocess.run(
             command, cwd=PAPER, capture_output=True, text=True, errors="replace"
         )
@@ -78,7 +70,7 @@ def main() -> None:
                 "see the log above",
             )
             raise errors.UserError(
-                f"{args.text}: {command[0]} failed: {message}; if a package is missing, {latex.INSTALL} and run again"
+                f"{args.text}: {tool} failed: {message}; if a package is missing, {latex.INSTALL} and run again"
             )
         log = Path(build) / "paper.log"  # of the last TeX run
         flaws = (
@@ -90,7 +82,7 @@ def main() -> None:
             print(f"warning: {flaw}")
         print(f"{args.output}: {len(flaws)} warnings")
         # Figures, tables and lines were sized for the fonts of pdfTeX; tectonic uses other fonts.
-        oversized = list(filter(is_oversized, flaws)) if command[0] == "latexmk" else []
+        oversized = list(filter(is_oversized, flaws)) if tool == "latexmk" else []
         if oversized:
             raise errors.UserError(
                 f"{args.output}: {len(oversized)} places are too wide or too high; the first: {oversized[0]}; make the figure, table or line smaller"

@@ -3,15 +3,17 @@
 python scripts/paper/show_results.py --study mini --tables results/summaries/mini/*.csv
 """
 
-from hardgrpo.analysis import arms, summaries
-from hardgrpo.analysis.columns import CELL, RUNS, interval
-from hardgrpo.analysis.formats import change, change_interval, points, round_parts, with_interval
-from hardgrpo.report import latex
+from hardgrpo.analysis import arms, random_choice, summaries
+from hardgrpo.analysis.columns import interval
+from hardgrpo.analysis.formats import change, change_interval, with_interval
+from hardgrpo.report import latex, worth
 from hardgrpo.runtime import errors, files
 
 from pathlib import Path
 
 import pandas as pd
+
+SHOWN = ("gain, sampled", "minus random", "gain, greedy", "finishing")  # columns of worth.html
 
 
 def show(text: str = "") -> None:
@@ -46,7 +48,7 @@ def main() -> None:
     show(
         f"\nStudy {args.study}: gains over the base model, in points with 95 % intervals; a sampled gain is finishing plus correctness"
     )
-    show_gains(gains, tables["parts"], Path("paper", args.study, "against_random.csv"))
+    show_gains(args.study, tables, args.first_recipe)
     seeds = gains.seeds.iloc[0]
     if seeds == 1:
         show("\nOne seed: the intervals are over problems only and say nothing about another run.")
@@ -67,39 +69,25 @@ def show_table(rows: list[dict[str, str]]) -> None:
     show("\n".join([texts[0], "-" * sum(widths.values()), *texts[1:]]))
 
 
-def show_gains(gains: pd.DataFrame, parts: Path, against_random: Path) -> None:
-    """Show a table of gains on the task's own test for each model and task, with the leads over a
-    random choice if the study has such a table."""
-    gains = gains.merge(summaries.read(parts)[[*CELL, "finishing", "correctness"]], on=CELL)
-    leads = {}
-    if against_random.is_file():
-        for row in summaries.read(against_random).itertuples():
-            lead = change_interval(row.difference, row.low, row.high)
-            leads[tuple(getattr(row, name) for name in RUNS)] = lead, row.verdict
-    for (task, model), group in summaries.own_test_rows(gains).groupby(
-        ["task", "model"], sort=False
-    ):
-        bases = group[group.arm == group.arm.iloc[0]].itertuples()
-        texts = [f"{points(row.base_accuracy)} % {row.decoding}" for row in bases]
-        show(f"\n{task}, {model}: base model {', '.join(texts)}\n")
-        greedy = {
-            row.arm: estimate(row, "gain") for row in group[group.decoding == "greedy"].itertuples()
-        }
-        rows = []
-        for row in group[group.decoding == "sampled"].itertuples():
-            finishing, _ = round_parts(row.gain, [row.finishing, row.correctness])
-            lead, verdict = leads.get((model, task, row.policy, row.recipe), ("-", ""))
-            rows.append(
-                {
-                    "policy": row.arm,
-                    "gain, sampled": estimate(row, "gain"),
-                    "minus random": lead,
-                    "gain, greedy": greedy.get(row.arm, "-"),
-                    "finishing": change(finishing, "-"),
-                    "verdict (Holm)": verdict,
-                }
-            )
-        show_table(rows)
+def show_gains(study: str, tables: files.Tables, first_recipe: str) -> None:
+    """Show a table of gains on the task's own test for each model and task."""
+    path = Path("paper", study, "against_random.csv")
+    leads = pd.DataFrame(columns=random_choice.COLUMNS)
+    frames = {"against_random": summaries.read(path) if path.is_file() else leads}
+    names = [name for name in worth.TABLES if name not in frames]
+    frames |= summaries.read_all(tables, names, first_recipe)
+    for group in worth.entries_by_model_and_task(**frames):
+        entries = group["arms"]
+        base = entries[0]["cells"]["before (%)"]
+        show(f"\n{group['task']}, {group['model']}: base model {base} % right, sampled\n")
+        show_table(
+            [
+                {"policy": entry["name"]}
+                | {head: entry["cells"][head] or "-" for head in SHOWN}
+                | {"worth it?": entry["worth_it"]}
+                for entry in entries
+            ]
+        )
 
 
 def estimate(row, name: str, show=change_interval) -> str:
@@ -161,19 +149,17 @@ def show_agreement(path: str, first_recipe: str) -> None:
         show(
             "\nThe committed reference and this study have no seed in common in any cell, so there is nothing to compare."
         )
-    here, reference = cells.seeds_only_here > 0, cells.seeds_only_reference > 0
-    has_both = (cells.seeds + cells.seeds_only_here > 0) & (
-        cells.seeds + cells.seeds_only_reference > 0
-    )
-    if not has_both.all():
-        local = (here & ~has_both).sum()
+    only_here = cells.seeds + cells.seeds_only_reference == 0
+    only_reference = cells.seeds + cells.seeds_only_here == 0
+    if only_here.any() or only_reference.any():
         show(
-            f"Cells not compared: {local} only here, {(~has_both).sum() - local} only in the reference."
+            f"Cells not compared: {only_here.sum()} only here, {only_reference.sum()} only in the reference."
         )
-    only_here, only_reference = (here & has_both).sum(), (reference & has_both).sum()
-    if only_here or only_reference:
+    both = cells[~(only_here | only_reference)]
+    local, referred = (both.seeds_only_here > 0).sum(), (both.seeds_only_reference > 0).sum()
+    if local or referred:
         show(
-            f"Cells with seeds that were not compared: {only_here} with seeds only here, {only_reference} with seeds only in the reference."
+            f"Cells with seeds that were not compared: {local} with seeds only here, {referred} with seeds only in the reference."
         )
     for compared_files in cells.files.dropna().unique():
         show(f"Files of the runs (weights, completions, logs, grades): {compared_files}.")

@@ -19,9 +19,9 @@ def main() -> None:
     args = parser.parse_args()
 
     from hardgrpo.analysis import summaries  # imported late: see hardgrpo.runtime.warm
-    from hardgrpo.report import registry, worth
+    from hardgrpo.report import worth
 
-    tables = summaries.read_all(args.tables, registry.WORTH, args.study["first_recipe"])
+    tables = summaries.read_all(args.tables, worth.TABLES, args.study["first_recipe"])
     files.write_text(args.output, worth.page(args.study, tables, args.prices))
     print(f"{args.output}: costs of {len(tables['spent'])} rows (model, task and arm)")
 

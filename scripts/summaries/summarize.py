@@ -1,4 +1,5 @@
-"""Write the summary tables of a study, from which figures, LaTeX tables and numbers are made.
+"""Write the summary tables of a study or of an analysis of published numbers, from which figures,
+LaTeX tables and numbers are made.
 
     python scripts/summaries/summarize.py --study mini --config '{...}' \\
         --output results/summaries/mini
@@ -12,6 +13,7 @@ src/hardgrpo/analysis/summary_tables.py says how a table is defined.
 from hardgrpo.runtime import errors, files, warm
 from hardgrpo.study import paths, pools
 from hardgrpo.study.resolved import resolve_study
+from hardgrpo.study.strict import plain
 from hardgrpo.study.study import Study
 
 from pathlib import Path
@@ -23,6 +25,7 @@ class Tables(dict):
     def __init__(self, study: Study):
         # imported late: see hardgrpo.runtime.warm
         from hardgrpo.analysis import cells, explanations, summary_tables, training
+        from hardgrpo.data import published_counts
 
         self.tables = summary_tables.all_tables()
         self.inputs = {  # data from which tables are computed, besides other tables
@@ -40,6 +43,8 @@ class Tables(dict):
             ],
             "comparisons": lambda: pools.comparisons(study),
             "trajectory_files": lambda: paths.trajectories(study),
+            "counts": lambda: published_counts.read(paths.counts(study.name)),
+            "analysis": lambda: plain(study.analysis),
         }
 
     def __missing__(self, name: str):
@@ -62,17 +67,27 @@ def main() -> None:
 
     study = resolve_study(args.config, args.study)
     tables = Tables(study)
-    summaries = {name: tables[name] for name in registry.SUMMARIES}
+    summaries = {name: tables[name] for name in registry.summary_tables(study)}
     for name, rows in summaries.items():
-        files.write_rows(
-            Path(args.output) / f"{name}.csv",
-            tables.tables[name].columns,
-            files.round_floats(rows),
-        )
-    cells, runs = len(tables["cells"]), len(study.runs)
-    print(
-        f"{args.output}: {cells} cells of {runs} runs, {sum(map(len, summaries.values()))} rows in {len(summaries)} tables"
-    )
+        rounded = files.round_floats(rows)
+        if study.is_analysis:
+            rounded = round_differences(rounded)
+        columns = tables.tables[name].columns
+        files.write_rows(Path(args.output) / f"{name}.csv", columns, rounded)
+    print(f"{args.output}: {sum(map(len, summaries.values()))} rows in {len(summaries)} tables")
+
+
+def round_differences(rows: list[dict]) -> list[dict]:
+    """The rows with floats rounded to nine decimals, too. The difference of two nearly equal numbers
+    has fewer than ten exact digits, and its other digits may differ between machines."""
+    return [
+        {
+            # + 0.0 turns -0.0 into 0.0
+            key: round(value, 9) + 0.0 if isinstance(value, float) else value
+            for key, value in row.items()
+        }
+        for row in rows
+    ]
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import project_config
 from conftest import ROOT
 from hardgrpo.analysis import claims, random_choice, summaries
 from hardgrpo.analysis.arms import add_labels
-from hardgrpo.report import registry, worth
+from hardgrpo.report import worth
 from hardgrpo.runtime import files
 from hardgrpo.study import designs, paths
 from hardgrpo.study.resolved import resolve_study
@@ -56,7 +56,7 @@ def arms(study: str) -> dict[tuple, dict]:
     design = designs.design(resolved_study)
     prices = designs.prices(resolved_study, CONFIG["plan"]["price"], CONFIG["subset"]["policy"])
     tables = files.Tables.below(ROOT / paths.reference(study))
-    names = [name for name in registry.WORTH if name != "against_random"]
+    names = [name for name in worth.TABLES if name != "against_random"]
     tables = summaries.read_all(tables, names, design["first_recipe"])
     tables["against_random"] = against_random(study)
     groups = worth.entries_by_model_and_task(**tables, prices=prices)

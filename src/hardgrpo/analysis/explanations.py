@@ -14,9 +14,9 @@ import pandas as pd
 from hardgrpo.analysis import statistics
 from hardgrpo.analysis.cells import Cell, estimates, families
 from hardgrpo.analysis.columns import CELL, RUNS
+from hardgrpo.analysis.pools import read_prompts
 from hardgrpo.analysis.summaries import own_test_samples
 from hardgrpo.analysis.summary_tables import CELL_KEYS, table
-from hardgrpo.runtime import files
 from hardgrpo.study import paths
 from hardgrpo.study.model import own_base
 
@@ -65,7 +65,7 @@ def _base(cell: Cell, index: int) -> dict:
 
 
 def _pool(path: str) -> dict:
-    rates = np.array([row["pass_rate"] for row in files.read_rows(path, {"pass_rate": float})])
+    rates = read_prompts(path).pass_rate
     return {"zero_share": (rates == 0).mean(), "mixed_share": ((rates > 0) & (rates < 1)).mean()}
 
 

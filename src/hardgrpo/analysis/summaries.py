@@ -74,13 +74,7 @@ def read_tables(
 ) -> dict[str, list[dict]]:
     """Rows of labelled tables by name. An empty cell is "" in a column of names, and nan in other
     columns."""
-    rows = {}
-    for name in names:
-        if has_no_file(tables, name):
-            rows[name] = []
-            continue
-        frame = read_labelled(tables[name], first_recipe)
-        for column in frame.columns.intersection(NAMES):
-            frame[column] = frame[column].fillna("")
-        rows[name] = frame.to_dict("records")
-    return rows
+    return {
+        name: frame.fillna(dict.fromkeys(frame.columns.intersection(NAMES), "")).to_dict("records")
+        for name, frame in read_all(tables, names, first_recipe).items()
+    }

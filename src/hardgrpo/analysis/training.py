@@ -24,23 +24,14 @@ from hardgrpo.study import paths
 from hardgrpo.study.spec import Spec
 from hardgrpo.study.study import Run, Study
 
-CURVES = (
-    "tokens_mean",
-    "truncated_share",
-    "learnable_share",
-    "all_right_share",
-    "all_wrong_share",
-)
-# Runs on worked solutions have no rollouts, so the columns about rollouts are empty in their logs.
-COLUMNS = {"step": int} | dict.fromkeys(
-    ("prompts", "rollouts", "undecided_share", "reward_mean", *CURVES[:3]), float
-)
-# Logs of an earlier version have no all_right_share; only runs with a selector or process rewards
-# have the other columns.
-OPTIONAL_COLUMNS = dict.fromkeys(
-    ("all_right_share", "kept", "replayed", "thrown_away", "labels", "trained"), float
-)
+CURVES = ("tokens_mean", "truncated_share", "learnable_share", "all_right_share", "all_wrong_share")
 COUNTS = ("kept", "replayed", "thrown_away")
+# Columns of a log. A column that a run does not have, or that is empty in its log, is nan: runs on
+# worked solutions have no rollouts, and only runs with a selector or process rewards have the last
+# five columns.
+COLUMNS = ["step", "prompts", "rollouts", "undecided_share", *CURVES[:4]]
+COLUMNS += [*COUNTS, "labels", "trained"]
+STRETCHES = 20  # largest number of stretches of updates in table curves
 DRAWS, SEED = 2000, 20250605  # number of draws and random seed of the bootstrap over seeds
 LEAST_SEEDS = 6  # minimum number of seeds for an interval; fewer seeds give too few distinct draws
 SPENT = ("updates", "prompts", "rollouts", "completion_tokens", "labels", "tokens")
@@ -54,10 +45,9 @@ def read_updates(study: Study) -> dict[Run, pd.DataFrame]:
         if run.recipe == "recorded":
             continue
         path = paths.training(run, "updates.csv")
-        rows = files.read_rows(path, COLUMNS, OPTIONAL_COLUMNS)
-        if not rows:
+        frame = pd.read_csv(path).reindex(columns=COLUMNS).astype(float)
+        if frame.empty:
             raise UserError(f"{path}: the file has no rows; delete it and run again")
-        frame = pd.DataFrame(rows).astype(dict.fromkeys((*COLUMNS, *OPTIONAL_COLUMNS), float))
         frame["all_wrong_share"] = 1 - frame.learnable_share - frame.all_right_share
         graders.check_decided(
             (frame.undecided_share * frame.rollouts).sum(), int(frame.rollouts.sum()), path
@@ -88,8 +78,8 @@ def learnable(updates: dict[Run, pd.DataFrame]) -> list[dict]:
 
 
 @table(f"{RUN_KEYS} first step {' '.join(f'{name}±' for name in CURVES)} seeds")
-def curves(updates: dict[Run, pd.DataFrame], points: int = 20) -> list[dict]:
-    """Statistics of rollouts by arm: means over each of at most `points` stretches of updates, with
+def curves(updates: dict[Run, pd.DataFrame]) -> list[dict]:
+    """Statistics of rollouts by arm: means over each of at most STRETCHES stretches of updates, with
     intervals over seeds.
 
     A row covers the updates `first` to `step`. Runs of different lengths are compared up to the end
@@ -98,7 +88,7 @@ def curves(updates: dict[Run, pd.DataFrame], points: int = 20) -> list[dict]:
     rows = []
     for keys, runs in group_by_arm(with_rollouts(updates)):
         length = min(len(updates[run]) for run in runs)
-        width = -(-length // points)
+        width = -(-length // STRETCHES)
         for start in range(0, length, width):
             stretches = [updates[run].iloc[start : min(start + width, length)] for run in runs]
             rows.append(
@@ -193,9 +183,7 @@ def read_seconds(updates: dict[Run, pd.DataFrame]) -> dict[tuple, float]:
     seconds = {}
     for run in updates:
         path = paths.training(run, "timing.csv")
-        times = [np.nan]
-        if os.path.exists(path):
-            times = [row["seconds"] for row in files.read_rows(path, {"seconds": float})]
+        times = pd.read_csv(path).seconds if os.path.exists(path) else [np.nan]
         seconds[*_arm(run), run.seed] = float(sum(times))
     return seconds
 
@@ -228,23 +216,14 @@ def rollouts(updates: dict[Run, pd.DataFrame]) -> list[dict]:
         logs = [updates[run] for run in runs]
         if any(log.kept.isna().any() for log in logs):
             continue  # neither a selector nor process rewards
-        steps = float(np.mean([len(log) for log in logs]))
-        columns = {"updates": "trained", "generated": "rollouts"} | {
-            name: name for name in (*COUNTS, "labels")
-        }
+        columns = {"updates": "trained", "generated": "rollouts", "labels": "labels"}
+        columns |= {name: name for name in COUNTS}
         means = {
-            name: float(np.mean([log[column].sum() for log in logs]))
-            for name, column in columns.items()
+            name: np.mean([log[column].sum() for log in logs]) for name, column in columns.items()
         }
-        rows.append(
-            {
-                **keys,
-                "sampling_steps": steps,
-                **means,
-                "thrown_away_share": means["thrown_away"] / means["generated"],
-                "seeds": len(runs),
-            }
-        )
+        means["thrown_away_share"] = means["thrown_away"] / means["generated"]
+        means["sampling_steps"] = np.mean([len(log) for log in logs])
+        rows.append(keys | means | {"seeds": len(runs)})
     return rows
 
 

@@ -6,9 +6,9 @@ drawn rows, for the CSV file, or None if the study has nothing to show. Its capt
 says what it shows. To add a figure, write a function with the decorator `figure`, and an entry in
 registry.py.
 
-There are two shapes: `curves`, panels in which a line or a row of marks shows a policy along an
-axis, and `forest`, panels in which each arm is a row with its name. With more than MOST_ARMS arms,
-figures that are curves become forests.
+There are two shapes: `curves` and `courses`, panels in which a line shows a policy along an axis, and
+`forest`, panels in which each arm is a row with its name. With more than MOST_ARMS arms, figures
+that are curves become forests.
 """
 
 import inspect
@@ -21,7 +21,6 @@ import pandas as pd
 
 from hardgrpo.analysis import count_tables
 from hardgrpo.analysis.columns import CELL, RUNS, interval
-from hardgrpo.analysis.formats import points
 from hardgrpo.analysis.summaries import own_test_samples
 from hardgrpo.report import plotting
 from hardgrpo.report.plotting import MOST_ARMS, spread
@@ -56,10 +55,7 @@ def draw(name: str, tables: Mapping[str, pd.DataFrame], study: Study):
     name."""
     if not tables.keys() >= {*sources(name)} or tables[sources(name)[0]].empty:
         return None
-    policies = study.config.policies  # without those of some recorded runs
-    plotting.use_policies(
-        {name: policies[name].rule for name in study.policies if name in policies}
-    )
+    plotting.use_policies(rules_of(study))
     values = {**tables, "study": study}
     return ALL[name](**{key: values[key] for key in inspect.signature(ALL[name]).parameters})
 
@@ -94,7 +90,7 @@ class Panel:
         for number, name in enumerate(names):
             line = self.rows[self.rows.policy == name].sort_values(x, kind="stable")
             places = line[x] + spread(number, len(names), width) * (line[x] != shared)
-            style = plotting.style(name, self.key["names"]) | look
+            style = plotting.style(name) | look
             plotting.series(self.axis, places, line, column, label=name, **style)
 
 
@@ -104,13 +100,12 @@ def are_many(frame: pd.DataFrame) -> bool:
 
 
 def _panels(frame: pd.DataFrame, keys: list[str], axes) -> list[Panel]:
-    """A panel for each group of rows with the same `keys`. `key["names"]` are all policies of the
-    figure."""
-    models, names = frame.model.nunique(), list(dict.fromkeys(frame.policy))
+    """A panel for each group of rows with the same `keys`."""
     panels = []
     for axis, (values, rows) in zip(axes, plotting.groups(frame, keys)):
-        key = dict(zip(keys, values)) | {"names": names}
+        key = dict(zip(keys, values))
         test, group = key.get("eval_task", key["task"]), rows if "recipe" in key else None
+        models = frame.model.nunique()
         name = plotting.panel_title(key["model"], key["task"], test, models, group)
         panels.append(Panel(axis, rows, key, name))
     return panels
@@ -123,7 +118,7 @@ def curves(frame: pd.DataFrame, keys: list[str]):
 
 
 def courses(frame: pd.DataFrame, keys: list[str], series: dict[str, str], x: str, x_label: str):
-    """A figure with a line of panels for each group of rows with the same `keys`, and a column of
+    """A figure with a row of panels for each group of rows with the same `keys`, and a column of
     panels for each of `series` ({column: label of its axis}). A label of a share ends with "%"."""
     count = len(plotting.groups(frame, keys))
     figure, axes = plotting.panels(len(series) * count, columns=len(series))
@@ -165,18 +160,17 @@ def few_steps(panel: Panel) -> None:
 def forest(
     frame: pd.DataFrame,
     keys: list[str],
-    column: str = "arm",
     columns: int | None = None,
     row_inches: float = ROW_INCHES,
     order: list[str] | None = None,
 ):
     """(figure, panels): a panel for each group of rows with the same `keys`, and in it a row for
-    each value of `column`. `order` lists the rows from top to bottom."""
-    names = [list(dict.fromkeys(rows[column])) for _, rows in plotting.groups(frame, keys)]
+    each arm. `order` lists the arms from top to bottom."""
+    names = [list(dict.fromkeys(rows.arm)) for _, rows in plotting.groups(frame, keys)]
     figure, axes, places = row_panels(names, columns, row_inches, order or by_hue(frame))
     panels = _panels(frame, keys, axes)
     for panel, place in zip(panels, places):
-        panel.rows = panel.rows.assign(place=panel.rows[column].map(place))
+        panel.rows = panel.rows.assign(place=panel.rows.arm.map(place))
     return figure, panels
 
 
@@ -213,9 +207,9 @@ def bands(names: list[list[str]]) -> list[list[int]]:
 
 def row_panels(names: list[list[str]], columns: int | None, row_inches: float, order: list[str]):
     """(figure, axes, places) of a figure with a panel for each list of row names. `places` has, for
-    each panel, {name of a row: its place on the y axis}. The rows of all panels in a line are at
-    the same places, and only the line's first panel shows the names of rows. Without `columns`, the
-    panels of a line share most of their rows (`bands`)."""
+    each panel, {name of a row: its place on the y axis}. Panels side by side have the same
+    rows at the same places, and only the first of them shows the names of rows. Without `columns`,
+    panels side by side share most of their rows (`bands`)."""
     band_panels = bands(names) if columns is None else [list(range(len(names)))]
     widest = max(map(len, band_panels))
     columns = columns or {1: 1, 2: 2, 4: 2}.get(widest, 3)
@@ -323,8 +317,8 @@ def part_bars(axis, rows: pd.DataFrame, parts: list[tuple]) -> None:
     zero_line(axis)
 
 
-def parts_forest(frame: pd.DataFrame, parts: list[tuple], keys: list[str] = TEST, **layout):
-    figure, panels = forest(frame, keys, row_inches=0.05 + 0.075 * len(parts), **layout)
+def parts_forest(frame: pd.DataFrame, parts: list[tuple]):
+    figure, panels = forest(frame, TEST, row_inches=0.05 + 0.075 * len(parts))
     for panel in panels:
         part_bars(panel.axis, panel.rows, parts)
     return figure, panels
@@ -493,10 +487,12 @@ def parts(parts, kinds):
     if len(kinds):
         return None
     figure, panels = parts_forest(parts, plotting.PARTS)
+    ends = [end for panel in panels for end in panel.axis.get_xlim()]
     for panel in panels:
+        panel.axis.set_xlim(min(ends), max(ends))  # one scale, so that panels can be compared
         before = f"{100 * panel.rows.base_answered.iloc[0]:.1f}"
-        ends = panel.rows.answered.min(), panel.rows.answered.max()
-        after = " to ".join(dict.fromkeys(f"{100 * share:.1f}" for share in ends))
+        ends_of_answered = panel.rows.answered.min(), panel.rows.answered.max()
+        after = " to ".join(dict.fromkeys(f"{100 * share:.1f}" for share in ends_of_answered))
         panel.title(f"answered {before} → {after} %", plotting.sizes(panel.rows))
     return finish_forest(figure, panels, "points of accuracy"), parts[PART_COLUMNS]
 
@@ -520,57 +516,6 @@ def kinds(kinds):
     keys = [*CELL, "step", "reach_samples", "out_of_reach", *interval("gain")]
     drawn_rows = frame[[*keys, *columns, *interval("greedy_gain"), "problems", "seeds"]]
     return finish_forest(figure, panels, "points of accuracy"), drawn_rows
-
-
-@figure
-def truncation(parts, study):
-    """The same completions are graded under both limits. A row of panels for each model and training
-    task that was tested under both limits, and a column for each test."""
-    limits = completion_limits(study)
-    tests = sorted(limits, key=limits.get)
-    frame = parts[parts.eval_task.isin(tests)]
-    is_complete = frame.groupby(TASK).eval_task.transform("nunique") == len(tests)
-    if not is_complete.any():
-        return None
-    frame = frame[is_complete].assign(number=lambda rows: rows.eval_task.map(tests.index))
-    frame["panel_row"] = frame.groupby(TASK, sort=False).ngroup()
-    frame = frame.sort_values(["panel_row", "number"], kind="stable")
-    keys = ["panel_row", "number", *TASK]
-    figure, panels = parts_forest(frame, plotting.PARTS, keys, columns=len(tests))
-    ends = [panel.axis.get_xlim() for panel in panels]
-    low, high = min(end[0] for end in ends), max(end[1] for end in ends)
-    for panel in panels:
-        # one scale, so that gains under the two limits can be compared, with space for the numbers
-        panel.axis.set_xlim(low, high + 0.2 * (high - low))
-        for row in panel.rows.itertuples():
-            bars = [end for end in (row.finishing_high, row.correctness_high) if end == end]
-            look = {"xytext": (2, 0), "textcoords": "offset points", "va": "center"}
-            place = 100 * max(0, row.gain, *bars), row.place
-            panel.axis.annotate(points(row.gain, "+"), place, fontsize=7, **look)
-        base = panel.rows.iloc[0]
-        name = panel.key["task"]
-        name = name if frame.model.nunique() == 1 else f"{panel.key['model']}, {name}"
-        plotting.title(
-            panel.axis,
-            f"trained on {name}, tested at {limits[tests[panel.key['number']]]} tokens",
-            f"base: accuracy {100 * base.base_accuracy:.1f} %, answered {100 * base.base_answered:.1f} %",
-            plotting.sizes(panel.rows),
-        )
-    drawn_rows = pd.concat([panel.rows for panel in panels], ignore_index=True)
-    return finish_forest(figure, panels, GAIN), drawn_rows[PART_COLUMNS]
-
-
-def completion_limits(study: Study) -> dict[str, int]:
-    """{test: completion limit} of all tests that belong to a pair. Both tests of a pair grade the
-    same completions: one test truncates them at a smaller limit (`cut_from`), the other test grades
-    them as sampled."""
-    tasks = study.config.tasks
-    limits = {}
-    for model, task in {(run.model, run.task) for run in study.runs}:
-        tests = study.eval_tasks(task, model)
-        pairs = [(test, tasks[test].cut_from) for test in tests if tasks[test].cut_from in tests]
-        limits |= {test: tasks[test].completion_tokens for pair in pairs for test in pair}
-    return limits
 
 
 @figure
@@ -721,7 +666,7 @@ def _marks(axis, rows: pd.DataFrame, points: pd.DataFrame) -> Iterator[tuple[dic
     each name and, with several models, a shape for each model. A point is hollow if its recipe is not
     the study's first recipe."""
     names, models = (list(dict.fromkeys(points[column])) for column in ("name", "model"))
-    looks = {name: plotting.style(name, names) | {"linestyle": "none"} for name in names}
+    looks = {name: plotting.style(name) | {"linestyle": "none"} for name in names}
     shapes = {}
     if len(models) > 1:
         shapes = {
@@ -770,7 +715,7 @@ def samples_per_prompt(probe_sizes):
     figure, axes = plotting.panels(len(measures), columns=3, height=2.6)
     for axis, (name, text) in zip(axes, measures.items()):
         for rule in rules:
-            line, look = rows[rows.rule == rule], plotting.style(rule, rules)
+            line, look = rows[rows.rule == rule], plotting.style(rule)
             if rule == "random":
                 axis.axhline(100 * line[name].iloc[0], label=rule, **look | {"marker": ""})
                 continue

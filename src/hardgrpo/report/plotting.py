@@ -55,18 +55,21 @@ KINDS = [
 ]
 
 
-_styles: dict[str, dict] = {}  # {policy: its look}, set by `use_policies`
+_styles: dict[str, dict] = {}  # {policy, rule or other name: its look}
+_spare_marks: Iterator[tuple[str, str]]
 
 
 def use_policies(rules: dict[str, str]) -> None:
-    """Set the looks of a study's policies, from {policy: its rule}. Each call replaces the policies
-    of the previous call. The first policy of a family has the family's own marker and dashes."""
+    """Begin the figures of a study, from {policy: its rule}. The first policy of a family has the
+    family's own marker and dashes, and each other policy a spare pair."""
+    global _spare_marks
     _styles.clear()
-    spare_marks, own_looks = further_marks(), dict(FAMILIES)
+    _spare_marks, families = further_marks(), set()
     for policy, rule in rules.items():
         family = RULES[rule].family
-        color, *_ = FAMILIES[family]
-        _styles[policy] = look(own_looks.pop(family, None) or (color, *next(spare_marks)))
+        color, *own_mark = FAMILIES[family]
+        _styles[policy] = look(color, *(next(_spare_marks) if family in families else own_mark))
+        families.add(family)
 
 
 def further_marks() -> Iterator[tuple[str, str]]:
@@ -78,21 +81,17 @@ def further_marks() -> Iterator[tuple[str, str]]:
     )
 
 
-def look(mark: tuple[str, str, str]) -> dict:
-    return dict(zip(("color", "marker", "linestyle"), mark))
+def look(color: str, marker: str, dashes: str) -> dict:
+    return {"color": color, "marker": marker, "linestyle": dashes}
 
 
-def style(name: str, names: list[str]) -> dict:
-    """Colour, marker and dashes of a policy, a rule or an arm ("policy, recipe"). Arms, and other
-    names such as "base", get a marker by their position among the names in `names` that have no
-    style of their own."""
-    if name in _styles:
-        return dict(_styles[name])
-    if name in FAMILIES:
-        return look(FAMILIES[name])
-    unstyled = [label for label in names if label not in _styles and label not in FAMILIES]
-    mark = next(itertools.islice(further_marks(), unstyled.index(name), None))
-    return look((hue(name.split(", ")[0]), *mark))
+def style(name: str) -> dict:
+    """Colour, marker and dashes of a policy, of a rule, or of another name such as "base", which gets
+    a spare marker when it is first drawn."""
+    if name not in _styles:
+        mark = FAMILIES.get(name) or (hue(name), *next(_spare_marks))
+        _styles[name] = look(*mark)
+    return _styles[name]
 
 
 def hue(policy: str) -> str:
@@ -107,7 +106,7 @@ def family(policy: str) -> str:
     return next((name for name, (color, *_) in FAMILIES.items() if color == hue(policy)), policy)
 
 
-def panels(count: int, height: float = 2.3, columns: int | None = None, **shared):
+def panels(count: int, height: float = 2.3, columns: int | None = None):
     """A figure with `count` panels, and the panels' axes row by row. Panels are `height` inches
     high, or lower if they do not fit on a page."""
     columns = columns or {1: 1, 2: 2, 4: 2}.get(count, 3 if count <= 9 else 4)
@@ -115,9 +114,7 @@ def panels(count: int, height: float = 2.3, columns: int | None = None, **shared
     plt.style.use(STYLE)
     height += 0.5 if count == 1 else 0  # space for the legend
     size = (COLUMN if columns == 1 else WIDE, rows * min(height, TALLEST / rows))
-    figure, axes = plt.subplots(
-        rows, columns, figsize=size, squeeze=False, layout="constrained", **shared
-    )
+    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     flat = list(axes.flat)
     for axis in flat[count:]:
         axis.remove()
@@ -140,8 +137,6 @@ def outer_labels(axes, x: str, y: str) -> None:
             axis.set_ylabel(y)
         if axes.index(axis) + columns >= len(axes):
             axis.set_xlabel(x)
-            # shared axes hide the labels of a panel above an empty place in the last row
-            axis.tick_params(labelbottom=True)
 
 
 def spread(index: int, count: int, width: float) -> float:

@@ -68,8 +68,6 @@ PUBLISHED = [
     "readings",
     "recordings",
 ]
-# Tables that the page worth.html reads.
-WORTH = ["gains", "parts", "spent", "against_random", "contamination"]
 
 # --- figures ---
 
@@ -89,7 +87,7 @@ FIGURES = {
     ),
     "parts": (
         "The gain of each policy (black mark), split into finishing and correctness (bars), with"
-        r" 95\,\% intervals."
+        r" 95\,\% intervals. All panels have one scale."
     ),
     "kinds": (
         "The gain of each policy (black mark), split into three kinds (bars): finishing,"
@@ -102,11 +100,6 @@ FIGURES = {
         r" 95\,\% intervals. Dashed grey line: the base model, counting only samples in which"
         " every step is right. With more than eight arms, the figure has a row for each arm, for the"
         " largest $k$; the dashed line is then the base model, and the band around it the base model's interval."
-    ),
-    "truncation": (
-        "Gain by policy (printed number), split into finishing and correctness: trained under the"
-        " tight or the ample limit (rows of panels), tested under the tight or the ample limit"
-        " (columns)."
     ),
     "training_curves": (
         "Groups of rollouts that are learnable (and, where the logs say it, all wrong), mean length of"

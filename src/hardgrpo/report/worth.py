@@ -17,6 +17,7 @@ from hardgrpo.analysis.formats import (
 from hardgrpo.analysis.summaries import own_test_rows, own_test_samples
 from hardgrpo.report import web
 
+TABLES = ["gains", "parts", "spent", "against_random", "contamination"]
 YES, ACCURACY_FELL, NOT_SHOWN = "yes", "no, accuracy fell", "not shown"
 GREEDY_FELL, WORSE_THAN_RANDOM, NOT_BETTER = (
     "no, greedy accuracy fell",
@@ -27,7 +28,7 @@ UNKNOWN_WORTH = "cannot be said"
 
 
 def page(study: dict, tables: dict[str, pd.DataFrame], prices: dict) -> str:
-    """The page of a study. `study` comes from designs.design, `tables` are those of registry.WORTH,
+    """The page of a study. `study` comes from designs.design, `tables` are those of TABLES,
     `prices` come from designs.prices."""
     groups = entries_by_model_and_task(**tables, prices=prices)
     return web.template("worth.html").render(
@@ -41,9 +42,10 @@ def entries_by_model_and_task(
     spent: pd.DataFrame,
     against_random: pd.DataFrame,
     contamination: pd.DataFrame,
-    prices: dict,
+    prices: dict | None = None,
 ) -> list[dict]:
-    """The page's entries for each model and task."""
+    """The page's entries for each model and task; without `prices`, without money and GPUs."""
+    prices = prices or {"label": {}, "gpus": {model: {} for model in gains.model}}
     own_parts = own_test_rows(parts).drop(columns=["eval_task", "gain", "arm"])
     rows = own_test_samples(gains).merge(own_parts, on=RUNS, suffixes=("", "_of_parts"))
     # recorded runs have no costs

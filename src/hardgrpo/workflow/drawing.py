@@ -3,7 +3,6 @@ drawn."""
 
 import os
 import re
-from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from snakemake.iocontainers import Wildcards
@@ -17,7 +16,6 @@ from hardgrpo.workflow.failures import WorkflowError
 
 PAPER = "paper/main.tex.j2"  # the text of the paper over all studies
 PUBLISHED = [f"{paths.PUBLISHED}/{name}.csv" for name in registry.PUBLISHED]
-BY_HAND = {"deviations": f"{paths.PUBLISHED}/deviations.csv"}  # tables written by hand
 
 
 class Drawing:
@@ -47,25 +45,12 @@ class Drawing:
     def folder(self, study: str) -> str:
         return paths.reference(study) if self.is_from_reference else paths.computed(study)
 
-    def tables(self, names: Iterable[str]) -> Callable[[Wildcards], list[str]]:
-        names = list(names)
-
-        def files(wildcards: Wildcards) -> list[str]:
-            study = wildcards.study
-            summaries = [
-                name for name in names if name in registry.summary_tables(self.studies[study])
-            ]
-            judged = [f"paper/{study}/{name}.csv" for name in names if name in registry.JUDGED]
-            by_hand = [BY_HAND[name] for name in names if name in BY_HAND]
-            return self._summaries(study, summaries) + judged + by_hand
-
-        return files
-
-    def _summaries(self, study: str, names: list[str]) -> list[str]:
-        """The files of summary tables. Committed tables without rows have no file, so all existing
-        committed tables are inputs."""
+    def summaries(self, wildcards: Wildcards) -> list[str]:
+        """The files of a study's summary tables. Committed tables without rows have no file."""
+        study = wildcards.study
         if self.is_from_reference:
             return self._committed(study)
+        names = registry.summary_tables(self.studies[study])
         return [f"{paths.computed(study)}/{name}.csv" for name in names]
 
     def _committed(self, study: str) -> list[str]:
@@ -76,10 +61,6 @@ class Drawing:
         """The names of the tables that a text of the paper or of a supplement reads."""
         text = Path(path).read_text(encoding="utf-8") if Path(path).exists() else ""
         return list(dict.fromkeys(re.findall(r'\brows\("([^"]+)"', text)))
-
-    def all_tables(self, wildcards: Wildcards) -> list[str]:
-        study = wildcards.study
-        return self._summaries(study, registry.summary_tables(self.studies[study]))
 
     # --- drawings of a study ---
 
