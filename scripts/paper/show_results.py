@@ -84,7 +84,7 @@ def show_gains(study: str, tables: files.Tables, first_recipe: str) -> None:
             [
                 {"policy": entry["name"]}
                 | {head: entry["cells"][head] or "-" for head in SHOWN}
-                | {"worth it?": entry["worth_it"]}
+                | {"verdict (Holm)": entry["lead_verdict"]}
                 for entry in entries
             ]
         )

@@ -20,7 +20,7 @@ READINGS = published.read_readings(FOLDER)
 def test_every_number_has_a_place_a_unit_and_names_of_the_configuration():
     for row in ROWS:
         assert row["paper"] in {"HE", "LDS"} and row["place"], row
-        assert row["model"] in {"", *CONFIG["models"]}, row
+        assert row["model"] in {"", "average", *CONFIG["models"]}, row
         assert {row["task"], row["eval_task"]} <= {"", *CONFIG["tasks"]}, row
         assert row["policy"] in {"", "base", "checkpoint", "unknown_subset", *CONFIG["policies"]}, (
             row
@@ -109,6 +109,7 @@ def test_a_gain_is_compared_with_the_published_gain():
     assert [(r["policy"], r["place"], r["published"], r["here"], r["inside"]) for r in rows] == [
         ("easy", "Table 1", pytest.approx(0.0349), 0.5, False),
         ("hard", "Table 1", pytest.approx(0.3419), 0.34, True),
+        ("easy", "abstract and blog", 0.47, 0.5, False),
     ]
 
 
@@ -126,15 +127,51 @@ def test_a_number_is_the_same_if_it_rounds_to_the_printed_digits():
     assert is_equal(0.34194) and not is_equal(0.3421)
 
 
-def test_the_base_model_is_compared_once():
+def test_the_base_model_and_transfer_between_tasks_are_compared():
     row = PASS_AT_8 | {"pass": 0.4, "base": 1 / 3}
     rows = compare(pass_at_k=[row, row | {"policy": "easy"}])
     here = {row["policy"]: row["here"] for row in rows}
     assert here == {"base": pytest.approx(1 / 3), "hard": 0.4, "easy": 0.4} and len(rows) == 3
+    columns = {"model": "qwen2.5-3b-instruct", "eval_task": "math_numeric", "policy": "all"}
+    tasks = {"gsm8k_1024": 0.3, "math": 0.2}
+    (row,) = compare(gains=[gain_row(gain, task=task, **columns) for task, gain in tasks.items()])
+    names = ("quantity", "task", "published", "inside")
+    assert [row[name] for name in names] == ["transfer_difference", "gsm8k_1024", 0.03, False]
+    assert row["here"] == pytest.approx(0.1)
+    assert row["high"] - row["here"] == pytest.approx(0.01 * 2**0.5)
+
+
+def test_averages_over_models_are_compared_with_the_averages_of_the_blog_post():
+    """HE's blog post states average accuracies of 85 % (`base_wrong`) and 82 % (`all`), and a
+    relative lead of `base_wrong` over `base_right_matched` of 14.3 %. The study's averages
+    are means over all models, of which there must be more than one."""
+    keys = CELL | {"decoding": "sampled", "step": 10, "answered_mean": 1.0}
+    by_model = {"qwen3-4b": (0.8, 0.7, 0.75), "phi-4": (0.9, 0.8, 0.85)}
+    accuracy = [
+        keys | {"model": model, "policy": policy, "accuracy": value}
+        for model, values in by_model.items()
+        for policy, value in zip(("base_wrong", "base_right_matched", "all"), values)
+    ]
+    rows = [row for row in compare(accuracy=accuracy) if row["model"] == "average"]
+    values = {(row["policy"], row["quantity"]): (row["published"], row["here"]) for row in rows}
+    assert values["base_wrong", "accuracy"] == (0.85, pytest.approx(0.85))
+    assert values["all", "accuracy"] == (0.82, pytest.approx(0.8))
+    relative = values["base_wrong", "relative_to_base_right_matched"]
+    assert relative == (pytest.approx(0.143), pytest.approx((0.8 / 0.7 + 0.9 / 0.8) / 2 - 1))
+    one_model = compare(accuracy=accuracy[:3])
+    assert "average" not in {row["model"] for row in one_model}, "an average over one model"
 
 
 def test_a_study_without_published_quantities_gives_no_rows():
-    assert compare(gains=[gain_row(0.34, model="tiny", task="swaps", eval_task="swaps")]) == []
+    predictors = [("all", "learnable", ""), ("all", "learnable", "tokens"), ("all", "tokens", "")]
+    fits = [
+        dict(zip(("task", "predictor", "adjusted_for"), keys)) | {"r_squared": 0.5}
+        for keys in [*predictors, ("gsm8k", "learnable", "")]
+    ]
+    tiny_gain = gain_row(0.34, model="tiny", task="swaps", eval_task="swaps")
+    assert compare(gains=[tiny_gain], regressions=fits) == []
+    quantities = [row["quantity"] for row in compare(gains=[gain_row(0.34)], regressions=fits)]
+    assert quantities == ["gain", "largest_gain", "r_squared"]
 
 
 def test_one_published_number_differs_from_the_recordings_as_its_note_says():

@@ -9,7 +9,6 @@ Only primary claims and the claims of analyses get a verdict (docs/statistics.md
 a reason why it cannot decide (`open`) is undecided. All other claims are descriptive.
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -147,15 +146,6 @@ def _interval(row: dict, name: str, sign: int = 1) -> tuple[float, float, float]
     return sign * row[name], *sorted((sign * row[f"{name}_low"], sign * row[f"{name}_high"]))
 
 
-def unpaired(minuend: tuple, subtrahend: tuple) -> tuple[float, float, float]:
-    """(unpaired difference of two estimates with their intervals, low, high). The squared half-width
-    is the sum of the squared half-widths of the intervals. The difference's interval is conservative
-    if both estimates have the same problems or the same base model."""
-    half = math.hypot(*((high - low) / 2 for _, low, high in (minuend, subtrahend)))
-    estimate = minuend[0] - subtrahend[0]
-    return estimate, estimate - half, estimate + half
-
-
 def _leads(
     study: Study, claim: dict, table: str = "differences", **values
 ) -> Iterator[tuple[dict, tuple]]:
@@ -280,7 +270,7 @@ def learnable(claim: dict, study: Study) -> Iterator[dict]:
         if claim["arm"] in by_arm and claim["minus_arm"] in by_arm:
             row = by_arm[claim["arm"]]
             sides = (_interval(side, "learnable") for side in (row, by_arm[claim["minus_arm"]]))
-            interval = unpaired(*sides)
+            interval = statistics.unpaired(*sides)
             yield _result(row, f"learnable share, {_pair(claim)}", interval, n="updates")
 
 
@@ -293,7 +283,7 @@ def smaller_lead(claim: dict, study: Study) -> Iterator[dict]:
     for weaker in (cell for cell in leads if cell[0] in study.weaker):
         for cell, (row, lead) in leads.items():
             if cell[0] not in study.weaker and cell[1:] == weaker[1:]:
-                interval = unpaired(lead, leads[weaker][1])
+                interval = statistics.unpaired(lead, leads[weaker][1])
                 yield _result(row, f"{_pair(claim)}, minus the same of {weaker[0]}", interval)
 
 

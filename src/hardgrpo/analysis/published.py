@@ -3,6 +3,9 @@ fractions, not percentages."""
 
 from pathlib import Path
 
+import pandas as pd
+
+from hardgrpo.analysis import statistics
 from hardgrpo.analysis.formats import is_known
 from hardgrpo.runtime import files
 
@@ -13,7 +16,7 @@ COMPARED = ["paper", "place", "model", "task", "eval_task", "policy", "quantity"
 COMPARED += ["published_low", "published_high", "here", "low", "high", "inside"]
 COMPARED += ["same_when_rounded", "seeds"]
 # summary tables whose numbers are compared
-TABLES = ["gains", "learnable", "pass_at_k", "accuracy", "parts"]
+TABLES = ["gains", "learnable", "pass_at_k", "accuracy", "parts", "catches_up", "regressions"]
 # tables that hold decisions and settings instead of numbers
 NO_NUMBERS = ("readings.csv", "deviations.csv")
 # optional columns of a published count: number of right answers, number of all answers
@@ -52,19 +55,32 @@ def compare(
     the study's number, rounded to the printed digits, equals the published number.
     """
     measurements = study_numbers(tables)
-    return [
+    comparable = [row for row in published if row["unit"] in SCALE]
+    rows = [
         _comparison(row, measurement)
-        for row in published
-        if row["unit"] in SCALE
+        for row in comparable
+        if row["policy"]
         for measurement in measurements
         if _matches(row, measurement, readings)
     ]
+    # numbers over all cells are compared only if the gain of at least one cell is compared
+    if any(row["quantity"] == "gain" for row in rows):
+        rows += [
+            _comparison(row, measurement)
+            for row in comparable
+            if not row["policy"] and row["quantity"] in ("r_squared", "largest_gain")
+            for measurement in measurements
+            if measurement["quantity"] == row["quantity"]
+        ]
+    return rows
 
 
 def _matches(row: dict, measurement: dict, readings: set[tuple[str, str]]) -> bool:
+    # A published number without a model matches each model, but not an average over models.
+    has_any_model = row["model"] == "" and measurement["model"] != "average"
     return (
         all(row[key] == measurement[key] for key in ("quantity", "policy"))
-        and row["model"] in ("", measurement["model"])  # without a model, for each model
+        and (has_any_model or row["model"] == measurement["model"])
         and (row["task"] == row["eval_task"]) == (measurement["task"] == measurement["eval_task"])
         and all((row[key], measurement[key]) in readings for key in ("task", "eval_task"))
     )
@@ -87,6 +103,31 @@ def _comparison(row: dict, measurement: dict) -> dict:
         "same_when_rounded": abs(measurement["here"] * scale - row["number"]) <= step / 2 + 1e-9,
         "seeds": measurement["seeds"],
     }
+
+
+def averages(accuracies: list[dict]) -> list[dict]:
+    """Means over models: the accuracy of each policy, and the relative lead of `base_wrong` over
+    `base_right_matched` (as many prompts, all solved by the base model). Only policies that every
+    model has on the task and test are averaged. There are too few models for intervals."""
+    rows: list[dict] = []
+    frame = pd.DataFrame(accuracies, columns=["model", "task", "eval_task", "policy", "here"])
+    for (task, test), group in frame.groupby(["task", "eval_task"], sort=False):
+        by_policy = group.pivot(index="model", columns="policy", values="here")
+        complete = by_policy[group.policy.unique()].dropna(axis="columns")
+        if len(complete) < 2:
+            continue
+        keys = {"model": "average", "task": task, "eval_task": test}
+        keys |= {"low": None, "high": None, "seeds": None}
+        for policy in complete:
+            values = {"policy": policy, "quantity": "accuracy", "here": complete[policy].mean()}
+            rows.append(keys | values)
+        if {"base_wrong", "base_right_matched"} <= set(
+            complete
+        ) and complete.base_right_matched.all():
+            lead = (complete.base_wrong / complete.base_right_matched - 1).mean()
+            quantity = "relative_to_base_right_matched"
+            rows.append(keys | {"policy": "base_wrong", "quantity": quantity, "here": lead})
+    return rows
 
 
 def _exact(row: dict) -> dict:
@@ -147,4 +188,37 @@ def study_numbers(tables: dict[str, list[dict]]) -> list[dict]:
         add("correctness", row, row["correctness"], "correctness")
         if row["gain"]:
             add("finishing_share", row, row["finishing"] / row["gain"])
-    return list(numbers.values())
+    for row in tables["catches_up"]:
+        add("steps_share", row, row["step"] / row["steps"])
+    for minuend, subtrahend in transfers(tables["gains"]):
+        sides = [(row["gain"], row["gain_low"], row["gain_high"]) for row in (minuend, subtrahend)]
+        names = ("transfer", "transfer_low", "transfer_high")
+        row = minuend | dict(zip(names, statistics.unpaired(*sides)))
+        add("transfer_difference", row, row["transfer"], "transfer")
+    for row in averages([row for row in numbers.values() if row["quantity"] == "accuracy"]):
+        numbers[len(numbers)] = row
+    all_cells = {"model": "", "task": "all", "eval_task": "all", "arm": "", "seeds": None}
+    for row in tables["regressions"]:
+        if (row["task"], row["predictor"]) == ("all", "learnable") and not row["adjusted_for"]:
+            add("r_squared", all_cells | row, row["r_squared"], "r_squared")
+    rows = list(numbers.values())
+    largest = max(
+        (row for row in rows if row["quantity"] == "gain" and row["task"] == row["eval_task"]),
+        key=lambda row: row["here"],
+        default=None,
+    )
+    return rows + ([largest | {"quantity": "largest_gain"}] if largest else [])
+
+
+def transfers(gains: list[dict]) -> list[tuple[dict, dict]]:
+    """Pairs of gains of the same model and arm on the same test, after training on two different
+    tasks. The test belongs to neither of the two tasks."""
+    rows = [candidate for candidate in gains if candidate["decoding"] == "sampled"]
+    return [
+        (row, minus_row)
+        for row in rows
+        for minus_row in rows
+        if row["task"] != minus_row["task"]
+        and row["eval_task"] not in (row["task"], minus_row["task"])
+        if all(row[key] == minus_row[key] for key in ("model", "eval_task", "arm"))
+    ]

@@ -8,7 +8,7 @@ studies at once, for simulations.
 
 from dataclasses import dataclass
 from functools import cache
-from math import comb
+from math import comb, hypot
 
 import numpy as np
 from scipy import optimize, stats
@@ -102,6 +102,15 @@ def contrast_interval(minuend: np.ndarray, subtrahend: np.ndarray) -> Estimate:
         seed_differences = minuend.mean(axis=1) - subtrahend.mean(axis=1)
         squared += _t(seeds - 1) ** 2 * seed_differences.var(ddof=1) / seeds
     return Estimate.around(parts[0].estimate - parts[1].estimate, np.sqrt(squared))
+
+
+def unpaired(minuend: tuple, subtrahend: tuple) -> tuple[float, float, float]:
+    """(unpaired difference of two estimates with their intervals, low, high). The squared half-width
+    is the sum of the squared half-widths of the intervals. The difference's interval is conservative
+    if both estimates have the same problems or the same base model."""
+    half = hypot(*((high - low) / 2 for _, low, high in (minuend, subtrahend)))
+    estimate = minuend[0] - subtrahend[0]
+    return estimate, estimate - half, estimate + half
 
 
 def pooled_over_seeds(values: np.ndarray, differences: bool) -> tuple[np.ndarray, int]:

@@ -62,8 +62,10 @@ WAYS = [COMPARISONS, paths.committed_table("before_after/difficulty_classes")]
 # Files of results/published that `judge_claims.py` reads: published numbers, and the tasks of this
 # project that correspond to the papers' tasks (readings).
 PUBLISHED = [
+    "base_wrong",
     "gains",
     "learnable",
+    "limits",
     "out_of_distribution",
     "readings",
     "recordings",

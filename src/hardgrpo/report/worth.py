@@ -99,6 +99,7 @@ def arm(row, prices: dict) -> dict:
         "mark": {YES: "yes"}.get(worth, "no" if worth.startswith("no,") else "open"),
         "gain": signed(row.gain),
         "lead": signed(row.lead) if is_known(row.lead) else "",
+        "lead_verdict": row.lead_verdict if is_known(row.lead) else "",
         "labels": labels,
         "cells": {
             "gain, sampled": signed_interval(row.gain, row.gain_low, row.gain_high),
