@@ -39,6 +39,16 @@ def run(
     )  # fmt: skip
 
 
+def run_python(
+    *arguments: object, folder: Path | None = None, **variables: str
+) -> subprocess.CompletedProcess:
+    """Run `python ARGUMENTS` with this clone's package. `variables` are added to the environment of
+    the tests."""
+    environment = os.environ | {"PYTHONPATH": str(SCRIPTS.parent / "src")} | variables
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
 def run_well(folder: Path, name: str, /, *arguments: object, **options: object) -> str:
     """Run a program that must succeed. Return its output."""
     done = run(folder, name, *arguments, **options)

@@ -52,6 +52,7 @@ pytest_plugins = [
     "interruptible_run",
     "own_prompts",
     "download_folder",
+    "hub",
     "model_server",
 ]
 pytest.register_assert_rewrite("learned_model")  # not a plugin, because it imports torch

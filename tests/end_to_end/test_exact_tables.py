@@ -102,7 +102,9 @@ def checksums() -> str:
         if path.parts[0] != "results" and path.suffix not in (".pdf", ".png"):
             table = f"{path.parts[1]}/{path.stem}"
             contents[table] = contents.get(table, b"") + path.read_bytes()
-    lines = [f"{hashlib.sha256(text).hexdigest()}  {table}" for table, text in contents.items()]
+    lines = [
+        f"{hashlib.sha256(text).hexdigest()[:16]}  {table}" for table, text in contents.items()
+    ]
     return "".join(f"{line}\n" for line in sorted(lines, key=lambda line: line.split()[1]))
 
 

@@ -1,19 +1,17 @@
 """`make bench` runs to its end. What it measures depends on the machine and is not tested."""
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from command_line import run_python
 from conftest import ROOT
 
 
 def bench(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "scripts/maintenance/bench.py", "--repeats", "1", *arguments]
-    environment = os.environ | {"PYTHONPATH": str(folder / "src")}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    program, source = "scripts/maintenance/bench.py", str(folder / "src")
+    return run_python(program, "--repeats", 1, *arguments, folder=folder, PYTHONPATH=source)
 
 
 def measured(done: subprocess.CompletedProcess) -> dict[str, float]:

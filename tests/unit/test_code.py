@@ -1,12 +1,11 @@
 """The files that the checksum of a program covers."""
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from command_line import run_python
 from conftest import ROOT, SCRIPTS
 from hardgrpo.runtime import code
 
@@ -80,13 +79,8 @@ def test_every_module_that_python_loads_is_among_the_programs_files():
         "    files = [m.__file__ for n, m in sorted(sys.modules.items()) if n.partition('.')[0] == 'hardgrpo' and m.__file__]\n"
         "    print(files)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code_text, *map(str, PROGRAMS)],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-    )
+    done = run_python("-c", code_text, *PROGRAMS, folder=ROOT)
+    assert done.returncode == 0, done.stderr
     for program, line in zip(PROGRAMS, done.stdout.splitlines(), strict=True):
         loaded = {Path(name).resolve() for name in ast.literal_eval(line)}
         assert loaded and loaded <= set(code.files_of(program)), program

@@ -2,9 +2,6 @@
 
 import ctypes
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +10,7 @@ import pytest
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
+from command_line import run_python
 from conftest import SCRIPTS
 from hardgrpo.runtime import environments, exact_products
 from hardgrpo.training import recipes
@@ -158,8 +156,5 @@ def test_programs_load_torch_and_numpy_only_after_the_kernels_are_chosen():
         "    runpy.run_path(program)\n"
         "    assert not {'numpy', 'torch'} & set(sys.modules), program\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, programs)],
-        capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(environments.SOURCE)},
-    )  # fmt: skip
+    done = run_python("-c", code, *programs)
     assert done.returncode == 0, done.stderr

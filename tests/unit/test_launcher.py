@@ -1,13 +1,9 @@
 """A training with several processes, one of which fails, prints one line instead of torchrun's
 report."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
-from conftest import ROOT
+from command_line import run_python
 
 pytestmark = pytest.mark.slow  # imports torch
 
@@ -38,13 +34,9 @@ while not os.path.exists("started"):
 )
 def test_a_failure_gives_a_one_line_error(failure, words, tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM + failure + "\n")
-    launcher = [sys.executable, "-m", "hardgrpo.training.launcher", "--standalone"]
-    options = ["--nproc_per_node", "2", "--signals-to-handle", "SIGINT,SIGHUP,SIGQUIT"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(
-        [*launcher, *options, str(tmp_path / "program.py")],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    launcher = ("-m", "hardgrpo.training.launcher", "--standalone", "--nproc_per_node", "2")
+    signals = ("--signals-to-handle", "SIGINT,SIGHUP,SIGQUIT")
+    done = run_python(*launcher, *signals, tmp_path / "program.py", folder=tmp_path)
     errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert done.returncode == 1 and len(errors) == 1 and errors[0].startswith(words), done.stderr
     assert "Traceback" not in done.stderr

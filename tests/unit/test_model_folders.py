@@ -3,14 +3,13 @@ that names the folder."""
 
 import json
 import struct
-import subprocess
-import sys
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 import small_model
+from command_line import run_python
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.sampling import engines, model_folders
 from hardgrpo.sampling.requests import Request
@@ -74,9 +73,8 @@ def test_a_chat_template_that_asks_for_the_date_gives_the_same_prompt_on_every_d
 @pytest.mark.slow
 def test_loading_a_model_prints_no_progress_bar(folder):
     program = f"from hardgrpo.sampling import engines; engines.load({str(folder)!r})"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
+    done = run_python("-c", program)
+    assert done.returncode == 0, done.stderr
     assert "%|" not in done.stdout + done.stderr
 
 

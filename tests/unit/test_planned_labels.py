@@ -37,6 +37,7 @@ BY_SAMPLE = {"rule": "nearest_half", "by": "predicted", "calibrated_on": 0.02, "
         (RANDOM, STEPS | {"objective": "sft"}, 500, 50),
         (BY_AGREEMENT | {"budget": {"money": 60, "label_price": 2}}, GRPO, 500, 30),
         (BY_AGREEMENT | {"budget": {"prompts": 7}}, GRPO, None, 7),
+        (BY_AGREEMENT | {"budget": 0.1}, GRPO, None, None),
         (BY_SAMPLE, GRPO, 500, 50),
         (BY_SAMPLE, MAJORITY, 500, 10),
         ({"rule": "all"}, GRPO, 500, 500),

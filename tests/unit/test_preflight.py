@@ -15,6 +15,7 @@ from hardgrpo.runtime.errors import UserError
         ("h100", "NVIDIA H100 80GB HBM3", True),
         ("nvidia_h100_80gb_hbm3", "NVIDIA H100 PCIe", True),
         ("a100_80", "NVIDIA A100-SXM4-80GB", True),
+        ("rtx3090", "NVIDIA GeForce RTX 3090", True),
         ("l40s", "NVIDIA L40S", True),
         ("h100", "NVIDIA A100-SXM4-80GB", False),
         ("big", "NVIDIA A100-SXM4-80GB", True),  # a name that the site chose does not tell the kind

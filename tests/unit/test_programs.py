@@ -4,12 +4,10 @@ import ast
 import os
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
 
-from command_line import assert_refused
+from command_line import assert_refused, run_python
 from conftest import ROOT, SCRIPTS
 
 # Programs that write generated files of the repository. write_locks needs the package index.
@@ -31,8 +29,8 @@ def test_programs_that_generate_committed_files_write_the_committed_bytes(progra
     files = [readme, *(path for folder in folders for path in folder.rglob("*"))]
     for path in files:
         os.utime(path, (0, 0))
-    command = [sys.executable, f"scripts/maintenance/{program}.py"]
-    done = subprocess.run(command, cwd=world.folder, capture_output=True, text=True)
+    source = str(world.folder / "src")
+    done = run_python(f"scripts/maintenance/{program}.py", folder=world.folder, PYTHONPATH=source)
     assert done.returncode == 0, done.stderr
     written = [path for path in files if path.is_file() and path.stat().st_mtime]
     assert written, "the program wrote no committed file"
@@ -53,10 +51,8 @@ import hardgrpo
 from hardgrpo.runtime import errors, files
 assert state() == before, (before, state())
 """)
-    user = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'src'}", "PYTHONWARNINGS": "default", "MPLBACKEND": "svg"}  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, program], env=os.environ | user, capture_output=True, text=True
-    )
+    python_path = f"{tmp_path}:{ROOT / 'src'}"
+    done = run_python(program, PYTHONPATH=python_path, PYTHONWARNINGS="default", MPLBACKEND="svg")
     assert done.returncode == 0, done.stderr
 
 
@@ -64,9 +60,7 @@ def test_a_program_that_runs_out_of_memory_gives_a_one_line_error(tmp_path):
     """The error is one line even if an exit handler of a library fails, too. By default, Python
     would print the traceback of the exit handler."""
     code = "import atexit; from hardgrpo.runtime import errors; atexit.register(lambda: bytes(1 << 62)); errors.run(lambda: bytes(1 << 62))"
-    command = [sys.executable, "-c", code]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = run_python("-c", code)
     assert_refused(done, "error: the program needs more memory")
 
 

@@ -149,6 +149,7 @@ def test_every_argument_that_trl_adds_is_set_or_unused_and_trl_accepts_them(name
     unset = names(kind) - names(TrainingArguments) - set(arguments)
     assert [argument for argument in unset if not UNUSED.match(argument)] == []
     config = kind(**arguments)
+    assert getattr(config, "generation_batch_size", 64) == 64
     assert config.per_device_train_batch_size == (64 if name == "GRPOConfig" else 8)
 
 

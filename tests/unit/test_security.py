@@ -7,19 +7,19 @@ import os
 import re
 import shlex
 import stat
-import subprocess
 import sys
-import threading
 
 import pytest
 
 import project_config
+from command_line import run_python
 from conftest import ROOT
 from hardgrpo.data import fetch
 from hardgrpo.report import latex, tables
 from hardgrpo.runtime import files, provenance
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study import checks
+from hub import serve
 
 CODE = {
     path: path.read_text(encoding="utf-8")
@@ -116,7 +116,7 @@ def test_a_token_is_in_no_provenance(monkeypatch):
 
 
 @pytest.mark.slow
-def test_no_library_makes_a_folder_in_tmp_that_others_can_guess(tmp_path):
+def test_no_library_makes_a_folder_in_tmp_that_others_can_guess(tmp_path, monkeypatch):
     """By default, importing torch makes the folder `torchinductor_USER` in /tmp, or accepts a folder
     of another account, and fails if a file has that name."""
     temporary = tmp_path / "tmp"
@@ -124,13 +124,11 @@ def test_no_library_makes_a_folder_in_tmp_that_others_can_guess(tmp_path):
     names = [f"torchinductor_{getpass.getuser()}", "torchinductor_root", "torchinductor"]
     for name in names:
         (temporary / name).touch()
-    caches = ("TORCHINDUCTOR", "TRITON")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(caches)}
-    environment |= {"TMPDIR": str(temporary), "PYTHONPATH": str(ROOT / "src")}
+    for name in list(os.environ):
+        if name.startswith(("TORCHINDUCTOR", "TRITON")):
+            monkeypatch.delenv(name)
     code = "from hardgrpo.runtime import user_settings; user_settings.ignore(); import torch._dynamo.package, trl"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
+    done = run_python("-c", code, folder=tmp_path, TMPDIR=str(temporary))
     assert done.returncode == 0, done.stderr
     assert {path.name for path in temporary.iterdir()} == set(names)
 
@@ -171,24 +169,15 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
     do_HEAD = do_GET
 
-    def log_message(self, *arguments):
-        pass
-
 
 def test_the_password_of_a_hub_is_in_no_message_whatever_the_hub_answers(tmp_path):
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        environment = os.environ | {
-            "HF_ENDPOINT": f"http://me:PASSW0RD%40INURL@127.0.0.1:{server.server_address[1]}",
+    with serve(Hub) as address:
+        environment = {
+            "HF_ENDPOINT": address.replace("//", "//me:PASSW0RD%40INURL@"),
             "HF_HUB_OFFLINE": "0",  # this test's hub runs on this machine
             "HF_TOKEN": "hf_SECRETTOKEN",
-            "PYTHONPATH": str(ROOT / "src"),
         }
-        command = [sys.executable, "-c", ASK, *ANSWERS]
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True
-        )
-        server.shutdown()
+        done = run_python("-c", ASK, *ANSWERS, folder=tmp_path, **environment)
     text = done.stdout + done.stderr
     assert done.returncode == 0 and done.stdout.count("\n") == len(ANSWERS), text
     assert "127.0.0.1" in text and "PASSW0RD" not in text and "SECRETTOKEN" not in text, text

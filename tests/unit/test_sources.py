@@ -101,6 +101,7 @@ def test_rows_keep_their_numbers_and_without_a_choice_all_rows_are_read():
     rows = [{"question": letter} for letter in "abcdef"]
     numbers = lambda chosen: [n for n, _ in sources.choose_rows(rows, chosen, "f")]
     assert numbers(None) == numbers({}) == [0, 1, 2, 3, 4, 5]
+    assert numbers({"first": 4}) == [4, 5]
     assert numbers({"every": 2, "except": [2]}) == [0, 4]
     assert numbers({"only": [5, 1], "except": [1]}) == [5]
 

@@ -1,6 +1,7 @@
 """Checks and preparations of the workflow before its first job."""
 
 import os
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -106,6 +107,19 @@ def test_a_run_must_fit_the_kind_of_gpu_that_the_profile_names():
 
 
 # --- the environment of jobs
+
+
+def test_jobs_run_with_this_python_this_clones_package_and_its_slurm_commands(empty_folder):
+    os.environ.update(PATH="/nowhere", PYTHONPATH="/mine")
+    for _ in range(2):  # on a cluster, Snakemake starts another Snakemake for a job
+        startup.prepare_environment(call())
+    python = os.path.dirname(sys.executable)
+    assert os.environ["PATH"].split(os.pathsep)[0] == python
+    assert os.environ["PYTHONPATH"].split(os.pathsep) == ["/clone/src", "/mine"]
+    (empty_folder / "sbatch").touch(mode=0o755)
+    os.environ["PATH"] = str(empty_folder)
+    startup.prepare_environment(call())
+    assert os.environ["PATH"].split(os.pathsep) == ["/clone/slurm/bin", python, str(empty_folder)]
 
 
 @pytest.mark.parametrize(

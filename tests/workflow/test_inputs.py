@@ -8,7 +8,6 @@ import json
 import multiprocessing
 import shutil
 import subprocess
-import threading
 
 import pytest
 
@@ -17,7 +16,7 @@ from download_folder import DATASET, FILE, MODEL, REVISION, assert_done, names
 from hardgrpo.data import inputs
 from hardgrpo.runtime import files, provenance
 from hardgrpo.runtime.errors import UserError
-from hub import TOKEN, commit_of
+from hub import TOKEN, commit_of, serve
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 GONE = "http://127.0.0.1:9"  # no server listens here
@@ -85,8 +84,7 @@ def test_an_unreachable_hub_and_offline_mode_are_errors_with_a_remedy(work, data
 
 
 def test_a_gated_repository_needs_a_token_with_access(work, model, dataset):
-    work.hub.repositories["models", MODEL].gated = True
-    work.hub.repositories["datasets", DATASET].gated = True
+    work.hub.gated = {("models", MODEL), ("datasets", DATASET)}
     for fetch in (work.model, work.dataset):
         assert_refused(fetch(), "gated repo", "HF_TOKEN")
         assert_refused(fetch(token="hf_stranger"), "gated repo", "licence")
@@ -174,15 +172,9 @@ def web(tmp_path):
     """The address of a server of the files in tmp_path/mirror."""
     (tmp_path / "mirror").mkdir()
 
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *arguments):
-            pass
-
-    handler = functools.partial(Handler, directory=tmp_path / "mirror")
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
-        threading.Thread(target=running.serve_forever, args=(0.05,), daemon=True).start()
-        yield f"http://127.0.0.1:{running.server_port}/"
-        running.shutdown()
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path / "mirror")
+    with serve(handler) as address:
+        yield f"{address}/"
 
 
 @pytest.fixture(params=["folder", "address"])
