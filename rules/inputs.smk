@@ -63,6 +63,7 @@ rule convert_recording:
     resources:
         lock_mode=UPDATE_INPUTS,
     params:
+        format="responses",
         files=arguments.named_inputs,
         names=lambda w: list(inputs.original_names(w).values()),
         repository=arguments.original_repository,
@@ -70,54 +71,38 @@ rule convert_recording:
     message:
         "Convert the completions of {wildcards.model} on {wildcards.task}: {wildcards.part}"
     shell:
-        "python scripts/inputs/convert_recording.py --format responses {params.files} {params.repository} --names {params.names:q}"
+        "python scripts/inputs/convert_recording.py --format {params.format} {params.files} {params.repository} --names {params.names:q}"
         " --lock inputs.lock {resources.lock_mode} --output {output} > {log} 2>&1"
 
 
-rule convert_accuracies:
+use rule convert_recording as convert_accuracies with:
     input:
         unpack(inputs.original_accuracies),
     output:
         paths.PUBLISHED_ACCURACIES,
     log:
         "results/logs/convert_accuracies/{model}/{task}/{policy}.log",
-    wildcard_constraints:
-        model=any_of(names.recorded),
-    resources:
-        lock_mode=UPDATE_INPUTS,
     params:
-        files=arguments.named_inputs,
+        format="accuracies",
         names=lambda w: list(inputs.accuracies_names(w).values()),
-        repository=arguments.original_repository,
-        code=arguments.code("inputs/convert_recording.py"),
     message:
         "Convert the published accuracies of {wildcards.model} on {wildcards.task}, trained on {wildcards.policy} prompts"
-    shell:
-        "python scripts/inputs/convert_recording.py --format accuracies {params.files} {params.repository} --names {params.names:q}"
-        " --lock inputs.lock {resources.lock_mode} --output {output} > {log} 2>&1"
 
 
-rule convert_trajectory:
+use rule convert_recording as convert_trajectory with:
     input:
-        inputs.original_trajectory,
+        original=inputs.original_trajectory,
     output:
         paths.CONVERTED_TRAJECTORY,
     log:
         "results/logs/convert_trajectory/{model}.log",
     wildcard_constraints:
         model=any_of(names.trajectories),
-    resources:
-        lock_mode=UPDATE_INPUTS,
     params:
-        name=lambda w: project.models[w.model].source.file,
-        repository=arguments.original_repository,
-        rollouts=lambda w: project.models[w.model].source.rollouts,
-        code=arguments.code("inputs/convert_recording.py"),
+        format=lambda w: f"shares --rollouts {project.models[w.model].source.rollouts}",
+        names=lambda w: project.models[w.model].source.file,
     message:
         "Convert the trajectory of {wildcards.model}"
-    shell:
-        "python scripts/inputs/convert_recording.py --format shares --original {input:q} --rollouts {params.rollouts} {params.repository} --names {params.name:q}"
-        " --lock inputs.lock {resources.lock_mode} --output {output} > {log} 2>&1"
 
 
 rule prepare_task:
@@ -148,35 +133,9 @@ rule prepare_task:
         " --output {output} > {log} 2>&1"
 
 
-# This rule fails if all test questions are also in the pool. It also fails if some are, unless the
-# task sets `contamination: report`. The priority starts the rule before ready jobs of other rules,
-# except prepare_task and compare_pool. No sampling rule depends on the output of this rule:
-# otherwise the pool would be sampled again for each new test set.
-rule compare_splits:
-    input:
-        pool=paths.POOL_PROBLEMS,
-        problems="results/tasks/{test}/test.jsonl",
-    output:
-        questions=f"{paths.CONTAMINATION}.csv",
-        counts=f"{paths.CONTAMINATION}.json",
-    log:
-        "results/logs/compare_splits/{task}/{test}.log",
-    priority: 100
-    container:
-        IMAGE["figures"]
-    params:
-        contamination=lambda w: project.tasks[w.task].contamination or "refuse",
-        code=arguments.code("inputs/compare_splits.py"),
-    message:
-        "Compare the test questions of {wildcards.test} with the pool of {wildcards.task}"
-    shell:
-        "python scripts/inputs/compare_splits.py --task {wildcards.task} --pool {input.pool} --test {wildcards.test} --problems {input.problems}"
-        " --contamination {params.contamination} --output {output.questions} > {log} 2>&1"
-
-
 rule compare_pool:
     input:
-        paths.POOL_PROBLEMS,
+        pool=paths.POOL_PROBLEMS,
     output:
         questions=f"{paths.POOL_COMPARISON}.csv",
         counts=f"{paths.POOL_COMPARISON}.json",
@@ -186,11 +145,31 @@ rule compare_pool:
     container:
         IMAGE["figures"]
     params:
+        test="",
         code=arguments.code("inputs/compare_splits.py"),
     message:
         "Compare the questions of the pool of {wildcards.task} with each other"
     shell:
-        "python scripts/inputs/compare_splits.py --task {wildcards.task} --pool {input} --output {output.questions} > {log} 2>&1"
+        "python scripts/inputs/compare_splits.py --task {wildcards.task} --pool {input.pool} {params.test} --output {output.questions} > {log} 2>&1"
+
+
+# This rule fails if all test questions are also in the pool. It also fails if some are, unless the
+# task sets `contamination: report`. The priority starts the rule before ready jobs of other rules. No
+# sampling rule depends on its output: the pool would be sampled again for each new test set.
+use rule compare_pool as compare_splits with:
+    input:
+        pool=paths.POOL_PROBLEMS,
+        problems="results/tasks/{test}/test.jsonl",
+    output:
+        questions=f"{paths.CONTAMINATION}.csv",
+        counts=f"{paths.CONTAMINATION}.json",
+    log:
+        "results/logs/compare_splits/{task}/{test}.log",
+    params:
+        test=lambda w, input: f"--test {w.test} --problems {input.problems}"
+        f" --contamination {project.tasks[w.task].contamination or 'refuse'}",
+    message:
+        "Compare the test questions of {wildcards.test} with the pool of {wildcards.task}"
 
 
 rule fit_prompts:

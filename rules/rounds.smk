@@ -75,7 +75,7 @@ rule probe_again:
         " --output {output.completions} --provenance {output.provenance} 2>> {log} | tee -a {log}"
 
 
-rule measure_again:
+use rule measure_signals as measure_again with:
     input:
         completions=f"{paths.RUN_FOLDER}/first/probe.jsonl.gz",
         questions=inputs.pool_questions,
@@ -84,17 +84,13 @@ rule measure_again:
     log:
         f"results/logs/measure_again/{paths.RUN}.log",
     params:
-        grader=arguments.grader,
-        samples=lambda w: project.tasks[w.task].probe.samples,
+        samples=lambda w: f"--samples {project.tasks[w.task].probe.samples}",
     message:
         "Measure label-free signals of {wildcards.task} for {wildcards.model} after round one on {wildcards.policy} prompts,"
         " seed {wildcards.seed}"
-    shell:
-        "python scripts/probe/measure_signals.py --questions {input.questions} --completions {input.completions}"
-        " --grader {params.grader} --samples {params.samples} --output {output} > {log} 2>&1"
 
 
-rule select_again:
+use rule select_subset as select_again with:
     input:
         signals=f"{paths.RUN_FOLDER}/first/signals.csv",
         besides=f"{paths.SUBSET}.csv",
@@ -105,12 +101,7 @@ rule select_again:
         f"results/logs/select_again/{paths.RUN}.log",
     wildcard_constraints:
         policy=any_of(names.policies_in_rounds),
-    container:
-        IMAGE["figures"]
     params:
         policy=arguments.second_policy,
     message:
         "Choose the second half of subset {wildcards.policy} of {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
-    shell:
-        "python scripts/subsets/select_subset.py --signals {input.signals} --besides {input.besides} --policy {params.policy:q}"
-        " --seed {wildcards.seed} --output {output.subset} > {log} 2>&1"

@@ -8,8 +8,7 @@ at temperature 0, and grade every completion.
         --output arithmetic.csv.gz --completions arithmetic.jsonl.gz
 
 Without --checkpoints, or with --base, the base model --model is evaluated, as step 0. A
-completion's seed depends only on --seed, the problem and the sample number, so the base model and
-the checkpoints of all runs use the same random numbers.
+completion's seed depends only on --seed, the problem and the sample number.
 """
 
 from hardgrpo.data import evaluations, tasks
@@ -27,16 +26,10 @@ from pathlib import Path
 def main() -> None:
     parser = programs.build_parser(__doc__)
     parser.add_argument("--checkpoints", help="folder of a run's checkpoints")
-    parser.add_argument(
-        "--base", action="store_true", help="with --checkpoints: also evaluate the base model"
-    )
+    parser.add_argument("--base", action="store_true", help="also evaluate the base model")
     parser.add_argument("--grader", required=True)
-    parser.add_argument(
-        "--greedy", action="store_true", help="also one completion per prompt at temperature 0"
-    )
-    parser.add_argument(
-        "--batch", type=programs.count, default=512, help="completions per batch of transformers"
-    )
+    parser.add_argument("--greedy", action="store_true", help="also sample at temperature 0")
+    parser.add_argument("--batch", type=programs.count, default=512, help="completions at once")
     parser.add_argument("--output", required=True, help="graded completions, CSV")
     parser.add_argument("--completions", required=True, help="texts of the completions, JSON Lines")
     args = parser.parse_args()
@@ -53,9 +46,8 @@ def main() -> None:
         check_run_of_checkpoints(Path(args.checkpoints))
     if args.base or not folders:
         folders = {0: args.model} | folders
-    decodings = [("sampled", sample) for sample in range(args.samples)] + [
-        ("greedy", 0)
-    ] * args.greedy
+    decodings = [("sampled", sample) for sample in range(args.samples)]
+    decodings += [("greedy", 0)] * args.greedy
     keys = [(problem, decoding, sample) for problem in problems for decoding, sample in decodings]
     requests = [
         programs.make_request(
@@ -99,15 +91,12 @@ def sample_by_step(
 
 
 def find_checkpoints(folder: Path) -> dict[int, str]:
-    """{step: folder} of a run's checkpoints. Raise a `UserError` if weights of a checkpoint were
-    removed."""
     checkpoints = provenance.checkpoints(folder)
     pruned = [step for step, path in checkpoints.items() if (path / provenance.PRUNED).exists()]
     if pruned:
         raise errors.UserError(
-            f"{folder}: the weights after {', '.join(map(str, pruned))} updates were removed when the study was evaluated"
-            " (keep_checkpoints: last), so these checkpoints cannot be evaluated again; set keep_checkpoints: all, delete"
-            f" {folder / 'manifest.json'} and run again, which repeats the training"
+            f"{folder}: the weights after {', '.join(map(str, pruned))} updates were removed (keep_checkpoints: last); to train the run again, set"
+            f" keep_checkpoints: all and delete {folder / 'manifest.json'}"
         )
     return {step: str(path) for step, path in checkpoints.items()}
 

@@ -1,19 +1,13 @@
-r"""Compare the questions of a test with those of a training pool, or the questions of a pool with
+"""Compare the questions of a test with those of a training pool, or the questions of a pool with
 each other.
 
-    python scripts/inputs/compare_splits.py --task swaps --pool results/tasks/swaps/train.jsonl \
-        --test swaps --problems results/tasks/swaps/test.jsonl \
-        --output results/tasks/swaps/contamination.swaps.csv
-
-The program writes a CSV file of matches, and a JSON file of counts beside it. A test question has
-at most two rows: its best match in the pool, and among the earlier questions of the test. Without
---test, each question of the pool is compared with the earlier ones.
+The program writes a CSV file of matches, defined in src/hardgrpo/data/contamination.py, and a JSON
+file of counts beside it. A test question has at most two rows: its best match in the pool, and
+among the earlier questions of the test. Without --test, each question of the pool is compared with
+the earlier ones; `repeated` is a question that prepare_task.py left out of the pool.
 
 A test question that is also in the pool is an error, unless --contamination is report; a test that
 lies completely in the pool always is. After an error, no file is written.
-
-src/hardgrpo/data/contamination.py defines the matches `equal`, `near` and `shares`; `repeated` is a
-question that prepare_task.py left out of the pool, because the pool has an equal question.
 """
 
 from hardgrpo.data import contamination, tasks
@@ -27,9 +21,7 @@ COLUMNS = ["split", "id", "other_split", "other_id", "match", "shared_ngrams"]
 
 
 def main() -> None:
-    parser = errors.parser(__doc__)
-    parser.add_argument("--task", required=True, help="name of the task that is trained on")
-    parser.add_argument("--pool", required=True, help="train split of this task")
+    parser = errors.parser(__doc__, "--task", "--pool", "--output")
     parser.add_argument("--test", help="name of the task that is tested")
     parser.add_argument("--problems", help="test split of the tested task")
     parser.add_argument(
@@ -38,13 +30,7 @@ def main() -> None:
         default="refuse",
         help="what to do if test questions equal questions of the pool (default: %(default)s)",
     )
-    parser.add_argument(
-        "--output", required=True, help="CSV file; the JSON file is written beside it"
-    )
     args = parser.parse_args()
-    if (args.test is None) != (args.problems is None):
-        parser.error("--test and --problems belong together")
-
     files.output_path(args.output)
     pool = tasks.read_problems(args.pool, needs_answer=False)
     rows, counts = (
@@ -57,8 +43,7 @@ def main() -> None:
 
 
 def compare_pool(task: str, pool: list[dict]) -> tuple[list[dict], dict]:
-    """(rows of the repeated questions that prepare_task.py left out, and of the questions that
-    match an earlier question of the pool; counts)."""
+    """(rows of repeated questions, and of questions that match an earlier one; counts)."""
     rows = [
         dict(zip(COLUMNS, ("train", repeated, "train", problem["id"], "repeated", 1.0)))
         for problem in pool
@@ -67,9 +52,7 @@ def compare_pool(task: str, pool: list[dict]) -> tuple[list[dict], dict]:
     rows += match_rows("train", pool)
     matches = Counter(row["match"] for row in rows)
     counts = {"problems": len(pool)} | {kind: matches[kind] for kind in ("repeated", "near")}
-    print(
-        f"pool of {task}: {counts['problems']} questions, {counts['repeated']} repeated questions left out, {counts['near']} near an earlier question"
-    )
+    print(f"pool of {task}: {counts}")
     return rows, counts
 
 
@@ -77,8 +60,7 @@ def compare_test(
     args: argparse.Namespace, pool: list[dict], problems: list[dict]
 ) -> tuple[list[dict], dict]:
     """(rows of the test questions that match a question of the pool or an earlier question of the
-    test, counts). Raise a `UserError` if all test questions are in the pool, or if some are and
-    --contamination is `refuse`."""
+    test; counts)."""
     in_pool, in_test = match_rows("test", problems, pool), match_rows("test", problems)
     pool_matches, test_matches = (
         Counter(row["match"] for row in rows) for rows in (in_pool, in_test)
@@ -91,11 +73,7 @@ def compare_test(
         "repeated": test_matches["equal"],
         "near_in_test": test_matches["near"],
     }
-    print(
-        f"test of {args.test} after training on {args.task}: of {counts['problems']} questions {counts['equal']} are in the pool,"
-        f" {counts['near']} are near a question of the pool, and {counts['sharing']} (equal questions left out, near questions included) share an n-gram with a question of the pool; {counts['repeated']} repeat an earlier question of the test",
-        flush=True,
-    )
+    print(f"test of {args.test} after training on {args.task}: {counts}", flush=True)
     equal = [f"'{row['id']}' ('{row['other_id']}')" for row in in_pool if row["match"] == "equal"]
     is_complete = len(equal) == len(problems)
     if is_complete or equal and args.contamination == "refuse":

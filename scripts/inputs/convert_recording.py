@@ -1,25 +1,17 @@
-r"""Convert a file that other authors published into a recording, a table of accuracies or a
+"""Convert a file that other authors published into a recording, a table of accuracies or a
 trajectory.
-
-    python scripts/inputs/convert_recording.py --format responses --original test_responses.json \
-        --questions test.json --output results/recordings/M/T/base.jsonl.gz
 
 --format responses: a JSON list with a list of texts for each question. A text consists of the
 prompt ("user ..."), the word "assistant" and the completion. --questions lists the questions in the
 same order: JSON Lines with question and answer (after the last ####, if there is one), or a JSON
-object with the list `answer` alone; then a row's question is its prompt, and each row has its
-number as id, because prompts may repeat. --scores adds published pass rates (a JSON list).
+object with the list `answer` alone; then a row's question is its prompt, and its id its number.
 
 --format accuracies: a JSON object with the list `checkpoint`, lists of the same length such as
 `accuracy`, `pass@3` and `30 accuracy` (on the questions with a pass rate of at most 30 %), and, if
-published, values of the base model such as `base accuracy`. With the pass rates in --scores, the
-program counts the questions of each value. The output is a CSV file.
+published, values of the base model such as `base accuracy`.
 
 --format shares: a JSON object that maps each prompt to its shares of right rollouts, one for each
-epoch; --rollouts is the number of rollouts behind each share. The output is a trajectory (CSV).
-
-With --repository, --commit and --names (the paths that --original, --questions and --scores have
-there), the files are compared with the checksums in --lock.
+epoch.
 """
 
 from hardgrpo.data import inputs, recorded_accuracies, trajectory_files
@@ -32,19 +24,11 @@ MEASURE = re.compile(r"(?:(\d+) )?(accuracy|pass@\d+)")
 
 
 def main() -> None:
-    parser = errors.parser(__doc__, "--output")
+    parser = errors.parser(__doc__, "--original", "--output")
     parser.add_argument("--format", required=True, choices=["responses", "accuracies", "shares"])
-    parser.add_argument("--original", required=True, help="the file as its authors published it")
-    parser.add_argument(
-        "--questions", help="for responses: questions and answers for --original, in the same order"
-    )
-    parser.add_argument(
-        "--scores",
-        help="published pass rates, for responses (in the order of --questions) and for accuracies",
-    )
-    parser.add_argument(
-        "--rollouts", type=int, help="for shares: rollouts of each prompt in each epoch"
-    )
+    parser.add_argument("--questions", help="for responses: questions and answers")
+    parser.add_argument("--scores", help="a JSON list of published pass rates, to add or count")
+    parser.add_argument("--rollouts", type=int, help="for shares: rollouts behind each share")
     inputs.add_repository_arguments(parser)
     args = parser.parse_args()
 
@@ -72,7 +56,7 @@ def main() -> None:
 def responses(args: argparse.Namespace) -> list[dict]:
     """The rows of a recording. Raise a `ValueError` if the files do not belong together."""
     texts, questions = read(args.original), read_questions(args.questions)
-    scores = read_scores(args.scores) if args.scores else [None] * len(questions)
+    scores = read(args.scores) if args.scores else [None] * len(questions)
     rows = []
     for index, ((question, answer), question_texts, score) in enumerate(
         zip(questions, texts, scores, strict=True)
@@ -119,21 +103,20 @@ def split_text(text: str, question: str | None, place: str) -> tuple[str, str]:
 def accuracies(args: argparse.Namespace) -> list[dict]:
     """The rows of published accuracies, one for each checkpoint, measure and set of questions."""
     content, rows = read(args.original), []
-    scores = read_scores(args.scores) if args.scores else None
+    scores = read(args.scores) if args.scores else None
     steps = content["checkpoint"]
     for key, values in content.items():
         if not (match := MEASURE.fullmatch(key)):
             continue
-        base = content.get(f"base {key}")
         percent = int(match[1] or 100)
         facts = {
             "measure": match[2],
             "at_most_percent": percent,
-            "base": None if base is None else check_share(base),
+            "base": content.get(f"base {key}"),
             "problems": scores and sum(100 * score <= percent + 1e-6 for score in scores),
         }
         rows += [
-            {"step": step, "value": check_share(value)} | facts
+            {"step": step, "value": value} | facts
             for step, value in zip(steps, values, strict=True)
         ]
     if not rows:
@@ -146,10 +129,10 @@ def shares(args: argparse.Namespace) -> list[dict]:
     rows = []
     for prompt, epoch_shares in read(args.original).items():
         for epoch, share in enumerate(epoch_shares):
-            correct = round(check_share(share) * args.rollouts)
-            if abs(share * args.rollouts - correct) > 1e-6:
+            correct = round(share * args.rollouts)
+            if not 0 <= share <= 1 or abs(share * args.rollouts - correct) > 1e-6:
                 raise ValueError(
-                    f"prompt '{prompt}', epoch {epoch}: {share!r} is not a multiple of 1/{args.rollouts}"
+                    f"prompt '{prompt}', epoch {epoch}: {share!r} is not a multiple of 1/{args.rollouts} from 0 to 1"
                 )
             facts = {"correct": correct, "rollouts": args.rollouts}
             rows.append({"id": prompt, "epoch": epoch} | facts)
@@ -161,20 +144,7 @@ FORMATS = {"responses": responses, "accuracies": accuracies, "shares": shares}
 
 
 def read(path: str):
-    """The content of a JSON file."""
     return files.parse_json(files.read_user_text(path), path, "get the file again", numbers=True)
-
-
-def read_scores(path: str) -> list[float]:
-    """Published pass rates."""
-    return [check_share(score) for score in read(path)]
-
-
-def check_share(value: float) -> float:
-    """The value. Raise a `ValueError` unless it is a number from 0 to 1."""
-    if not 0 <= value <= 1:
-        raise ValueError(f"{value!r} is not a share from 0 to 1")
-    return value
 
 
 if __name__ == "__main__":

@@ -1,11 +1,7 @@
-r"""Convert published pass rates to numbers of right answers: one row for each prompt of each file,
+"""Convert published pass rates to numbers of right answers: one row for each prompt of each file,
 without the prompt's text.
 
-    python scripts/inputs/count_answers.py --kind before_after --files per_example.csv \
-        --samples 32 --output results/counts/before_after.csv
-
---kind names the format of the files: READERS in src/hardgrpo/data/published_counts.py. With
---repository, --commit and --names, the files are compared with the checksums in --lock.
+--kind names the format of the files: READERS in src/hardgrpo/data/published_counts.py.
 """
 
 from hardgrpo.data import inputs, published_counts
@@ -13,14 +9,11 @@ from hardgrpo.runtime import errors, files
 
 
 def main() -> None:
-    parser = errors.parser(__doc__)
+    parser = errors.parser(__doc__, "--output")
     parser.add_argument("--kind", required=True, choices=published_counts.READERS)
     parser.add_argument("--files", required=True, nargs="+")
-    parser.add_argument(
-        "--samples", required=True, type=int, help="samples per prompt behind each pass rate"
-    )
+    parser.add_argument("--samples", required=True, type=int, help="behind each pass rate")
     inputs.add_repository_arguments(parser)
-    parser.add_argument("--output", required=True, help="CSV file")
     args = parser.parse_args()
 
     inputs.check_originals(args, args.files)

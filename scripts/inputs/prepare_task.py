@@ -5,8 +5,8 @@ id to each problem that has none.
         --output results/tasks/swaps/test.jsonl \
         --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 10, "test": 5}'
 
-Of questions that are equal up to case, spaces and punctuation, a train split keeps only the first,
-a test split all; with different answers, they are an error. Recordings keep all questions.
+Of questions that are equal up to case, spaces and punctuation, a train split keeps only the first.
+With different answers, they are an error, except in recordings.
 """
 
 from hardgrpo.data import contamination, inputs, tasks
@@ -22,16 +22,13 @@ def main() -> None:
     parser = errors.parser(__doc__, "--output")
     inputs.add_source_arguments(parser)
     parser.add_argument("--split", required=True, choices=tasks.SPLITS)
-    parser.add_argument(
-        "--grader",
-        help="grader of the task; fail if more than 1 %% of the answers are unreadable for it",
-    )
+    parser.add_argument("--grader", help="grader that must read at least 99 %% of the answers")
     parser.add_argument("--unlabelled", action="store_true", help="the problems need no answers")
     parser.add_argument(
         "--policies",
         type=files.as_object,
         default={},
-        help="policies that choose from these problems, by name, as JSON; fail if the problems are too few",
+        help="policies, by name, as JSON; fail if a policy cannot choose from so few problems",
     )
     inputs.add_lock_arguments(parser)
     args = parser.parse_args()
@@ -61,35 +58,22 @@ def main() -> None:
 def drop_repetitions(
     problems: list[dict], places: dict[str, str], args: argparse.Namespace
 ) -> list[dict]:
-    """The problems that are kept. A train split keeps only the first of equal questions. A test
-    split keeps all, so that its accuracy is comparable with published accuracies. A recording keeps
-    all, even with different answers (task `kegg`), because each has its own completions.
-
-    Print a warning about repeated questions. Raise a `UserError` for equal questions with different
-    answers, except in a recording.
-    """
-    is_recorded = args.source["kind"] == "recorded"
+    """The problems that are kept. Repeated questions are reported, and left out of a train split.
+    Their answers must be the same, except in a recording (task `kegg`)."""
     same_answer = functools.partial(tasks.is_same_answer, None if args.unlabelled else args.grader)
-    if is_recorded:
+    kept, verdict = None, "the repetitions are left out"
+    if args.source["kind"] == "recorded":
         same_answer = lambda *answers: True
+        kept, verdict = problems, "the repetitions are kept: each has its own completions"
+    elif args.split == "test":
+        kept, verdict = problems, "the repetitions are kept, as in published results"
     unique, repeated = contamination.drop_repetitions(problems, places, same_answer)
-    if not repeated:
-        return problems
-    names = errors.first_entries(
-        [f"'{problem_id}' (equal to '{first}')" for problem_id, first in repeated]
-    )
-    keeps = is_recorded or args.split == "test"
-    verdict = "the repetitions are left out"
-    if is_recorded:
-        verdict = "the repetitions are kept, because each has its own completions"
-    elif keeps:
-        verdict = (
-            "the repetitions are kept, so that the split stays comparable with published results"
+    if repeated:
+        names = [f"'{problem_id}' (equal to '{first}')" for problem_id, first in repeated]
+        print(
+            f"warning: task {args.task}, {args.split}: {len(repeated)} questions are repeated: {errors.printable(errors.first_entries(names))}; {verdict}"
         )
-    print(
-        f"warning: task {args.task}, {args.split}: {len(repeated)} questions are repeated: {errors.printable(names)}; {verdict}"
-    )
-    return problems if keeps else unique
+    return unique if kept is None else kept
 
 
 if __name__ == "__main__":

@@ -1,13 +1,10 @@
-r"""Train a small Qwen3 model from scratch on demonstrations with mistakes, and save it as a Hugging
+"""Train a small Qwen3 model from scratch on demonstrations with mistakes, and save it as a Hugging
 Face folder.
 
-    python scripts/inputs/pretrain_model.py --model tiny --settings '{...}' \
-        --output results/models/tiny
-
 --settings is the model's `source` in the configuration, with the `source` and `prompt` of each task
-in `demonstrations`. Questions in the files of --exclude are not demonstrated: in the workflow, the
-splits of the demonstrated tasks, and of tasks of the same families that a study uses with this
-model. Facts are not excluded, because a model can only answer a fact that was demonstrated.
+in `demonstrations`. --exclude: in the workflow, the splits of the demonstrated tasks, and of tasks
+of the same families that a study uses with this model, but no facts, because a model can only
+answer a fact that was demonstrated.
 """
 
 from hardgrpo.data import tasks
@@ -17,16 +14,9 @@ import time
 
 
 def main() -> None:
-    parser = errors.parser(__doc__)
-    parser.add_argument("--model", required=True, help="name of the model")
+    parser = errors.parser(__doc__, "--model", "--output")
     parser.add_argument("--settings", required=True, type=files.as_object, help="JSON; see above")
-    parser.add_argument(
-        "--exclude",
-        nargs="*",
-        default=[],
-        help="problem files; demonstrations contain none of their questions",
-    )
-    parser.add_argument("--output", required=True, help="folder to write")
+    parser.add_argument("--exclude", nargs="*", default=[], help="files of hidden problems")
     args = parser.parse_args()
 
     started = time.time()
@@ -40,9 +30,7 @@ def main() -> None:
     import torch  # imported here, see hardgrpo.runtime.warm
     from transformers import logging
 
-    # One thread, because a second thread would not shorten the training. Snakemake pretrains
-    # replicates in parallel on the other cores.
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # a second thread would not shorten the training
     if exact_products.is_narrow(settings["hidden_size"]) and environments.is_exact():
         exact_products.install()
     logging.set_verbosity_error()

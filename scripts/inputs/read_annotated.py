@@ -1,9 +1,5 @@
-r"""Read the answers in an annotated to_annotate.csv, and write the problems of the pool that now
+"""Read the answers in an annotated to_annotate.csv, and write the problems of the pool that now
 have answers.
-
-    python scripts/inputs/read_annotated.py --problems results/tasks/T/train.jsonl \
-        --annotated annotated.csv --column answer --grader number_lenient \
-        --output results/tasks/T/annotated.jsonl
 
 Rows are matched by their column `prompt_id`. Rows without an answer, or of a prompt that is not in
 the pool, are reported and left out. An answer that the grader cannot read is an error.
@@ -15,27 +11,15 @@ from hardgrpo.runtime import errors, files
 
 
 def main() -> None:
-    parser = errors.parser(__doc__, "--grader", "--output")
-    parser.add_argument("--problems", required=True, help="the pool")
-    parser.add_argument(
-        "--annotated",
-        required=True,
-        help="the annotated file of export_subset.py: CSV, TSV or JSON Lines",
-    )
-    parser.add_argument("--column", required=True, help="the column of the answers")
+    parser = errors.parser(__doc__, "--grader", "--problems", "--annotated", "--column", "--output")
     args = parser.parse_args()
 
     graders.check_grader(args.grader)
     pool = tasks.read_problems(args.problems, needs_answer=False)
     annotated = annotations.read(args.annotated, args.column, pool, args.grader, args.problems)
     by_id = {problem["id"]: problem for problem in pool}
-    files.write_jsonl(
-        args.output,
-        (
-            by_id[problem_id] | {"answer": answer}
-            for problem_id, answer in annotated.answers.items()
-        ),
-    )
+    answers = annotated.answers.items()
+    files.write_jsonl(args.output, (by_id[name] | {"answer": answer} for name, answer in answers))
     if annotated.left_out:
         print(
             f"warning: {args.annotated}: {', '.join(annotated.left_out)}: the prompt is no longer in the pool, so its answer is left out; restore column prompt_id or the prompt"

@@ -1,8 +1,4 @@
-"""Write the questions of a pool, but not the answers, for policies that must not read labels.
-
-    python scripts/inputs/remove_answers.py --problems results/tasks/swaps/train.jsonl \\
-        --output results/tasks/swaps/questions.jsonl
-"""
+"""Write the questions of a pool, but not the answers, for policies that must not read labels."""
 
 from hardgrpo.data import tasks
 from hardgrpo.runtime import errors, files

@@ -1,8 +1,4 @@
-r"""Write the worked solutions of a task's train problems, for recipes with objective: sft.
-
-    python scripts/inputs/write_solutions.py --task swaps --grader final_word \
-        --output results/tasks/swaps/solutions.jsonl \
-        --source '{"kind": "generated", "family": "swaps", "objects": [3], "length": [2], "seed": 1, "train": 10, "test": 5}'
+"""Write the worked solutions of a task's train problems, for recipes with objective: sft.
 
 Solutions that the task's grader rejects, at most 1 %, are reported and left out.
 """
@@ -13,9 +9,8 @@ from hardgrpo.runtime import errors, files
 
 
 def main() -> None:
-    parser = errors.parser(__doc__, "--output")
+    parser = errors.parser(__doc__, "--grader", "--output")
     inputs.add_source_arguments(parser)
-    parser.add_argument("--grader", required=True, help="the task's grader")
     args = parser.parse_args()
 
     graders.check_grader(args.grader)

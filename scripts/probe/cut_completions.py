@@ -1,13 +1,8 @@
-r"""Cut completions to a smaller token limit, or take fewer samples of a probe, to compare two tasks
+"""Cut completions to a smaller token limit, or take fewer samples of a probe, to compare two tasks
 on the same samples.
 
-    python scripts/probe/cut_completions.py --model results/models/wordy-seed0 \
-        --completions ample.jsonl.gz --completion-tokens 60 --output tight.jsonl.gz
-
-With `--samples 1 --of 8`, the program keeps, for each prompt, the first of the eight samples that
-determine the choice of prompts, and all held-out samples (numbered from 8). To cut an evaluation,
-also give its graded completions (--graded); the cut completions are graded again (--problems,
---grader, --output-graded).
+To cut an evaluation, also give its graded completions (--graded); the cut completions are graded
+again (--problems, --grader, --output-graded).
 """
 
 from hardgrpo.data import completions, evaluations, tasks
@@ -15,28 +10,13 @@ from hardgrpo.runtime import errors, files, provenance
 
 
 def main() -> None:
-    parser = errors.parser(__doc__)
-    parser.add_argument("--model", required=True, help="model folder, for its tokenizer")
-    parser.add_argument(
-        "--completions", required=True, help="file written by probe.py or evaluate.py"
-    )
+    parser = errors.parser(__doc__, "--model", "--completions", "--output")
     parser.add_argument("--completion-tokens", type=int, required=True, help="the limit to cut at")
-    parser.add_argument(
-        "--samples",
-        type=int,
-        help="samples per prompt to keep, besides held-out samples (default: all)",
-    )
-    parser.add_argument(
-        "--of",
-        type=int,
-        help="samples per prompt that determine the choice of prompts; later samples are held out",
-    )
-    parser.add_argument(
-        "--graded", help="graded completions of the evaluation to which the completions belong"
-    )
+    parser.add_argument("--samples", type=int, help="to keep, besides held-out ones (default: all)")
+    parser.add_argument("--of", type=int, help="samples that are not held out, before the cut")
+    parser.add_argument("--graded", help="the graded completions")
     parser.add_argument("--problems")
     parser.add_argument("--grader")
-    parser.add_argument("--output", required=True, help="the cut completions")
     parser.add_argument("--output-graded", help="graded completions of the cut evaluation")
     args = parser.parse_args()
     provenance.check_manifest(args.model)
@@ -80,7 +60,7 @@ def main() -> None:
     print(f"{args.output}: {shortened} of {len(rows)} completions cut at {limit} tokens")
     if retokenized_count:
         print(
-            f"{retokenized_count} completions have another number of tokens when their texts are tokenized again; if such a completion was cut, the cut may be a few tokens too early or too late"
+            f"{retokenized_count} completions have another number of tokens when their texts are tokenized again; their cuts may be a few tokens too early or too late"
         )
 
 

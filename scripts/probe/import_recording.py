@@ -1,8 +1,5 @@
-r"""Turn a recording (JSON Lines: question, completions) into a probe file of a task. Lines and
+"""Turn a recording (JSON Lines: question, completions) into a probe file of a task. Lines and
 problems are matched by question, and by id if a question occurs in several lines.
-
-    python scripts/probe/import_recording.py --recording base.jsonl \
-        --problems results/tasks/T/train.jsonl --output results/probe/M/T/shard0.jsonl.gz
 
 The model's input (`prompt`) and the authors' pass rate (`published_pass_rate`) are kept.
 """

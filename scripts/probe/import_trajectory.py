@@ -1,13 +1,8 @@
-r"""Split the trajectory of a training run: subsets are chosen by the pass rates in the first
+"""Split the trajectory of a training run: subsets are chosen by the pass rates in the first
 epochs, and judged by the later epochs.
 
-    python scripts/probe/import_trajectory.py --trajectory qwen2.5-math-1.5b.csv.gz \
-        --chosen-from 3 --difficulty results/difficulty/M/P.csv \
-        --later results/trajectories/M/P.csv
-
-M is the model, P its prompts (`source.prompts` in the configuration). The trajectory is a CSV file
-(id, epoch, correct, rollouts). A prompt's pass rate is the share of correct rollouts in its first
-epochs.
+The trajectory is a CSV file (id, epoch, correct, rollouts). A prompt's pass rate is the share of
+correct rollouts in its first epochs.
 """
 
 from hardgrpo.data import trajectory_files
@@ -17,12 +12,7 @@ from hardgrpo.selection import prompt_difficulty
 
 def main() -> None:
     parser = errors.parser(__doc__, "--trajectory", "--difficulty", "--later")
-    parser.add_argument(
-        "--chosen-from",
-        required=True,
-        type=int,
-        help="number of first epochs from which the prompts' pass rates are computed",
-    )
+    parser.add_argument("--chosen-from", required=True, type=int, help="number of first epochs")
     args = parser.parse_args()
 
     first, later = trajectory_files.split(
@@ -32,25 +22,17 @@ def main() -> None:
     for prompt, epochs in first.items():
         samples = sum(row["rollouts"] for row in epochs)
         correct = sum(row["correct"] for row in epochs)
-        counts = {
-            "id": prompt,
-            "samples": samples,
-            "correct": correct,
-            "pass_rate": correct / samples,
-        }
-        rows.append(dict.fromkeys(prompt_difficulty.COLUMNS) | counts)
+        counts = {"samples": samples, "correct": correct, "pass_rate": correct / samples}
+        rows.append(dict.fromkeys(prompt_difficulty.COLUMNS) | {"id": prompt} | counts)
     files.write_rows(args.difficulty, prompt_difficulty.COLUMNS, rows)
-    files.write_rows(
-        args.later,
-        list(trajectory_files.COLUMNS),
-        [row for epochs in later.values() for row in epochs],
-    )
+    later_rows = [row for epochs in later.values() for row in epochs]
+    files.write_rows(args.later, list(trajectory_files.COLUMNS), later_rows)
     mean = sum(row["pass_rate"] for row in rows) / len(rows)
     unsolved = sum(row["correct"] == 0 for row in rows)
     print(
         f"{args.difficulty}: {len(rows)} prompts; in the first {args.chosen_from} epochs, mean pass rate {mean:.3f}, {unsolved} never solved"
     )
-    print(f"{args.later}: {sum(map(len, later.values()))} rows of later epochs")
+    print(f"{args.later}: {len(later_rows)} rows of later epochs")
 
 
 if __name__ == "__main__":

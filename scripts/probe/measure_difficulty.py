@@ -5,8 +5,7 @@ whose reference answer the grader can read.
         --grader choice_letter --output D.csv
 
 P.jsonl has one problem per line (id, question, answer; optionally tier), C.jsonl one completion per
-line (id, completion; sample, tokens and finish_reason if known). --held-out and --stopped need
-`sample`, the completion's number from 0.
+line (id, completion; sample, tokens and finish_reason if known).
 """
 
 from hardgrpo.data import completions, tasks
@@ -21,11 +20,7 @@ import functools
 def main() -> None:
     parser = errors.parser(__doc__, "--problems", "--output")
     completions.add_probe_arguments(parser)
-    parser.add_argument(
-        "--stopped",
-        action="store_true",
-        help="the probe stopped early; problems may have fewer samples",
-    )
+    parser.add_argument("--stopped", action="store_true", help="the probe stopped early")
     args = parser.parse_args()
 
     problems = tasks.read_problems(args.problems)
@@ -36,8 +31,7 @@ def main() -> None:
     for problem in problems:
         row, undecided_of_problem = measure_problem(problem, by_problem[problem["id"]], args)
         rows.append(row)
-        # Grading an undecided completion lasts until the time limit ends it. The check after each
-        # problem ends the program as soon as too many completions are undecided.
+        # here, because an undecided completion takes as long as the grader's time limit
         undecided += undecided_of_problem
         graders.check_decided(undecided, total, ", ".join(args.completions))
     columns = prompt_difficulty.COLUMNS
@@ -61,8 +55,8 @@ def measure_problem(
     problem: dict, samples: list[dict], args: argparse.Namespace
 ) -> tuple[dict, int]:
     """(row of a problem, number of its undecided completions, held-out ones included). With
-    --held-out, the `args.samples` completions with the lowest numbers are not held out: `held_out`
-    and `held_out_correct` count the later ones, which all other columns leave out."""
+    --held-out, only `held_out` and `held_out_correct` count completions after the first
+    `args.samples`."""
     measure_samples = functools.partial(prompt_difficulty.measure, problem, grader=args.grader)
     if not args.held_out:
         row = measure_samples(samples)

@@ -1,11 +1,8 @@
-r"""Compute the signals (src/hardgrpo/selection/signals.py) of each prompt from a probe, without
+"""Compute the signals (src/hardgrpo/selection/signals.py) of each prompt from a probe, without
 reference answers.
 
-    python scripts/probe/measure_signals.py --questions Q.jsonl --completions C.jsonl \
-        --grader choice_letter --output S.csv
-
-Q.jsonl has one prompt per line (id, question), C.jsonl one completion per line (id, completion;
-sample, tokens and log_probability if known). The grader extracts and compares the answers.
+A prompt is a line (id, question) of --questions, a completion a line (id, completion; sample,
+tokens and log_probability if known) of --completions. The grader compares the answers.
 """
 
 from hardgrpo.data import completions

@@ -28,13 +28,10 @@ def main() -> None:
     parser.add_argument(
         "--batch",
         type=programs.count,
-        help="largest number of completions in a batch (default: 512 for the engine transformers; with --stop-for a 64th of all completions,"
-        " at least 16 and at most 256)",
+        help="most completions at once (default: 512; with --stop-for a 64th of all, from 16 to 256)",
     )
     parser.add_argument(
-        "--stop-for",
-        type=files.as_object,
-        help="a policy with the `seed` that breaks ties, as JSON: sample until its subset is decided",
+        "--stop-for", type=files.as_object, help="a policy and its `seed`, as JSON; see above"
     )
     parser.add_argument("--grader", help="for --stop-for: " + ", ".join(graders.GRADERS))
     parser.add_argument("--output", required=True)
@@ -49,18 +46,15 @@ def main() -> None:
         raise errors.UserError(
             f"{args.problems}: shard {args.shard} of {args.shards} has no problems; lower the task's probe shards"
         )
-    keys = [(problem, sample) for problem in problems for sample in range(args.samples)]
     requests = make_requests(args, problems)
     with Progress(f"probe {args.output}", len(requests), "completions") as progress:
         (completions,) = programs.sample(args, args.model, requests, progress, args.batch or 512)
-    rows = (
-        programs.probe_row(*key, request, completion)
-        for key, request, completion in zip(keys, requests, completions)
-    )
+    rows = [
+        programs.probe_row(problems[index // args.samples], index % args.samples, *answer)
+        for index, answer in enumerate(zip(requests, completions))
+    ]
     files.write_jsonl(args.output, rows)
-    programs.write_provenance(
-        args, progress, len(requests), sum(completion.tokens for completion in completions)
-    )
+    programs.write_provenance(args, progress, len(rows), sum(row["tokens"] for row in rows))
 
 
 def make_requests(args: argparse.Namespace, problems: list[dict]) -> list:
@@ -97,7 +91,6 @@ def probe_until_decided(args: argparse.Namespace) -> None:
             batches.append(batch)
             yield [problem * args.samples + sample for problem, sample in batch]
 
-    tokens = 0
     with Progress(f"probe {args.output}, at most", full, "completions") as progress:
         for completions in programs.sample(
             args, args.model, requests, progress, batch_size, parts=draw_batches()
@@ -107,7 +100,6 @@ def probe_until_decided(args: argparse.Namespace) -> None:
                 samples[problem].append(
                     programs.probe_row(problems[problem], sample, request, completion)
                 )
-                tokens += completion.tokens
             for problem in {problem for problem, _ in batches[-1]}:
                 row = prompt_difficulty.measure(problems[problem], samples[problem], args.grader)
                 scan.tell(problem, row["correct"], row["samples"])
@@ -116,7 +108,9 @@ def probe_until_decided(args: argparse.Namespace) -> None:
         f"{args.output}: the subset is decided after {drawn} of {full} completions ({drawn / full:.1%}), in batches of about {batch_size}",
         flush=True,
     )
-    files.write_jsonl(args.output, (row for rows in samples for row in rows))
+    rows = [row for problem_rows in samples for row in problem_rows]
+    files.write_jsonl(args.output, rows)
+    tokens = sum(row["tokens"] for row in rows)
     programs.write_provenance(args, progress, drawn, tokens, stopped_early={"of": full})
 
 

@@ -1,16 +1,9 @@
-r"""Write the chosen prompts as rows in their original format, to annotate them or to train on them
-elsewhere.
-
-    python scripts/subsets/export_subset.py --subset results/subsets/M/T/hard/seed0.csv \
-        --facts results/subsets/M/T/hard/seed0.json --problems results/tasks/T/train.jsonl \
-        --files my_prompts.csv --output results/subsets/M/T/hard/seed0.rows.csv
+"""Write the chosen prompts (--subset and --facts, the files of select_subset.py) as rows in their
+original format, to annotate them or to train on them elsewhere.
 
 Rows are sorted by rank. If the pool's local files have the format of the output, the program copies
 all columns of a table (with the delimiter of the first file) or complete lines of JSON Lines.
 Otherwise it writes the rows of --problems.
-
-With --to-annotate, each row also has an id made from its question (`prompt_id`), the reason why the
-prompt was chosen (`chosen_because`), and a column COLUMN for the answer, which keeps its values.
 """
 
 from hardgrpo.data import sources, spreadsheets, tasks
@@ -22,23 +15,12 @@ import json
 
 
 def main() -> None:
-    parser = errors.parser(__doc__)
-    parser.add_argument("--subset", required=True, help="CSV file written by select_subset.py")
-    parser.add_argument("--facts", required=True, help="JSON file written by select_subset.py")
-    parser.add_argument("--problems", required=True, help="the pool")
-    parser.add_argument(
-        "--files",
-        nargs="*",
-        default=[],
-        help="the local files from which the pool was made, in order, if any",
-    )
+    parser = errors.parser(__doc__, "--subset", "--facts", "--problems", "--output")
+    parser.add_argument("--files", nargs="*", default=[], help="the pool's local files, in order")
     parser.add_argument(
         "--to-annotate",
         metavar="COLUMN",
-        help="add prompt_id, the reason of the choice, and COLUMN for the answer",
-    )
-    parser.add_argument(
-        "--output", required=True, help="a table if the name ends in .csv or .tsv, else JSON Lines"
+        help="add prompt_id (from the question), chosen_because, and COLUMN, which keeps its answers",
     )
     args = parser.parse_args()
 
@@ -52,13 +34,8 @@ def main() -> None:
         reasons = read_reasons(args.subset, description["policy"]["rule"])
         rows = [
             row
-            | {
-                args.to_annotate: ""
-                if row.get(args.to_annotate) is None
-                else row[args.to_annotate],
-                "prompt_id": question_id(problem["question"]),
-                "chosen_because": reason,
-            }
+            | {args.to_annotate: "" if (answer := row.get(args.to_annotate)) is None else answer}
+            | {"prompt_id": question_id(problem["question"]), "chosen_because": reason}
             for row, problem, reason in zip(rows, chosen, reasons)
         ]
     if spreadsheets.is_table(args.output):
@@ -70,20 +47,13 @@ def main() -> None:
     else:
         files.write_jsonl(args.output, rows)
 
-    # The mean is missing if a probe that stopped early lacks samples of the chosen prompts, or if
-    # the pool has no answers and the policy chose without a measure.
     measure = description["policy"].get("by", "pass_rate").replace("_", " ")
     mean = description.get("mean_pass_rate", description.get("mean"))
-    column = errors.printable(args.to_annotate)
+    content = f"to annotate, column '{errors.printable(args.to_annotate)}'"
     print(
         f"{description['prompts']} of {description['pool']} prompts by {json.dumps(description['policy'])}, mean {measure}"
         f" {'unknown, because samples or answers are missing' if mean is None else f'{mean:.3f}'}\n"
-        f"  the subset  {args.subset}\n"
-        + (
-            f"  to annotate, column '{column}'  {args.output}"
-            if args.to_annotate
-            else f"  the rows  {args.output}"
-        )
+        f"  the subset  {args.subset}\n  {content if args.to_annotate else 'the rows'}  {args.output}"
     )
 
 
@@ -97,8 +67,7 @@ def in_format(args: argparse.Namespace) -> bool:
 def original_rows(
     chosen: list[dict], paths: list[str], contents: list[sources.Rows], pool: str
 ) -> list[dict]:
-    """The rows of the chosen problems in the pool's files. Raise a `UserError` if a file has
-    changed."""
+    """The rows of the chosen problems in the pool's files, which must not have changed."""
     rows = []
     for problem in chosen:
         part, index = problem.get("part", 0), problem["row"]
@@ -120,8 +89,6 @@ def original_lines(chosen: list[dict], paths: list[str]) -> list[str]:
 
 
 def read_reasons(path: str, rule: str) -> list[str]:
-    """The reason for each choice of a subset, in order: the rule, and the measure if there is
-    one."""
     header, cells = files.read_cells(path)
     column = next((name for name in header if name not in ("id", "rank")), None)
     if column is None:

@@ -6,16 +6,11 @@ r"""Choose the prompts to train on, by a policy and the base model's pass rates 
 The program writes a CSV file (id, measure, rank), and a JSON file with the same stem about the
 choice: sizes of pool and subset, the pass rate of the last chosen prompt (the boundary), the number
 of candidates tied at the boundary and how many of them were chosen, and the number of answers to
-buy.
-
-If the policy chooses `by` a signal (src/hardgrpo/selection/signals.py), the program reads
---signals, which is made without answers, instead of --difficulty; for `by: predicted` also
---sample, the prompts that were annotated for the fit. With --questions, the CSV file has no
-measure.
+buy. With --questions, the CSV file has no measure.
 
 After a probe that stopped early (probe.py --stop-for), many prompts have only bounds of their pass
 rate. The program writes the subset that full probing would choose, or ends with an error if the
-samples do not decide it. The numbers of tied candidates are then empty.
+samples do not decide it.
 """
 
 from hardgrpo.runtime import errors, files
@@ -27,56 +22,34 @@ from pathlib import Path
 
 COLUMNS = {"id": str, "pass_rate": float}
 # Filled only if the probe has held-out completions, or (the last three) stopped early.
-FURTHER_COLUMNS = {
-    "held_out": int, "held_out_correct": int, "samples": int, "correct": int, "planned": int
-}  # fmt: skip
+FURTHER_COLUMNS = dict.fromkeys(
+    ("held_out", "held_out_correct", "samples", "correct", "planned"), int
+)
 
 
 def main() -> None:
-    parser = errors.parser(__doc__)
-    parser.add_argument(
-        "--difficulty",
-        help="pass rates, and tiers if the rule needs tiers; required without --signals and --questions",
-    )
-    parser.add_argument(
-        "--signals",
-        help="file written by measure_signals.py, for policies by a signal or by predicted pass rates",
-    )
-    parser.add_argument(
-        "--questions",
-        help="the pool without answers, for rules random, random_42, all and annotated",
-    )
-    parser.add_argument(
-        "--annotated",
-        help="file written by read_annotated.py; rule `annotated` takes exactly these prompts",
-    )
-    parser.add_argument(
-        "--besides",
-        help="subset of the first round, for policies by a signal; included in the result and in the budget",
-    )
-    parser.add_argument(
-        "--sample", help="file written by annotate_sample.py, for policies by predicted pass rates"
-    )
+    parser = errors.parser(__doc__, "--output")
+    pool = parser.add_mutually_exclusive_group(required=True)
+    pool.add_argument("--difficulty", help="pass rates, and tiers if the rule needs tiers")
+    pool.add_argument("--signals", help="for policies by a signal or by predicted pass rates")
+    pool.add_argument("--questions", help="the pool, for rules that need no measure")
+    parser.add_argument("--annotated", help="the prompts that rule `annotated` takes")
+    parser.add_argument("--besides", help="subset of the first round, included in the budget")
+    parser.add_argument("--sample", help="pass rates of annotate_sample.py, to predict the others")
     parser.add_argument(
         "--policy",
         required=True,
         type=files.as_object,
-        help="a policy's entry in the configuration, as JSON; leave out its keys probed_on, probed_by and rounds",
+        help="a policy as JSON, without its keys probed_on, probed_by and rounds",
     )
-    parser.add_argument(
-        "--seed", type=int, required=True, help="random seed for ties and random choices"
-    )
-    parser.add_argument("--output", required=True, help="CSV file; the JSON file has the same stem")
+    parser.add_argument("--seed", type=int, required=True, help="for ties and random choices")
     args = parser.parse_args()
 
     configuration.check_policy(args.policy, "--policy")
     policy = dict(args.policy)
     by, sample_share = policy.pop("by", "pass_rate"), policy.pop("calibrated_on", None)
     measure = None if args.questions else by
-    path = args.questions or (args.difficulty if by == "pass_rate" else args.signals)
-    if path is None:
-        option = "difficulty" if by == "pass_rate" else "signals"
-        raise errors.UserError(f"--{option} is missing: the policy needs this file")
+    path = args.questions or args.difficulty or args.signals
     rows = read_pool(path, measure, policy["rule"])
     try:
         values, sample, subset = choose(args, rows, measure, policy)
@@ -89,6 +62,7 @@ def main() -> None:
     mean = sum(chosen_values) / len(chosen_values) if has_mean else None
     # After a probe that stopped early, tied prompts may lack a pass rate.
     has_bounds = measure == "pass_rate" and None in values.values()
+    facts = {"sample": None if sample_share is None else len(sample), "mean": mean}
     if measure == "pass_rate":
         facts = {
             "mean_pass_rate": mean,
@@ -96,8 +70,6 @@ def main() -> None:
             "boundary_pass_rate": chosen_values[-1],
             **measure_held_out(rows, subset.ids),
         }
-    else:
-        facts = {"sample": None if sample_share is None else len(sample), "mean": mean}
     description = {
         "policy": args.policy,
         "seed": args.seed,
@@ -128,7 +100,6 @@ def main() -> None:
 
 
 def read_pool(path: str, measure: str | None, rule: str) -> list[dict]:
-    """The prompts of the pool, with their ids and what the rule chooses by."""
     if measure is None:
         if policies.RULES[rule].needs_measure:
             raise errors.UserError(
@@ -176,9 +147,10 @@ def measure_held_out(rows: list[dict], ids: list[str]) -> dict:
         row["id"]: row["held_out_correct"] / row["held_out"] for row in rows if row["held_out"]
     }
     rates = [held_out_rates[prompt] for prompt in ids if prompt in held_out_rates]
+    mean = lambda values: sum(values) / len(values) if values else None
     return {
-        "held_out_pass_rate": sum(rates) / len(rates) if rates else None,
-        "held_out_zero_share": sum(rate == 0 for rate in rates) / len(rates) if rates else None,
+        "held_out_pass_rate": mean(rates),
+        "held_out_zero_share": mean([rate == 0 for rate in rates]),
     }
 
 

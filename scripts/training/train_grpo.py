@@ -9,11 +9,11 @@ a selector or process rewards, one row per sampling step), timing.csv and proven
 state (optimiser, random numbers, log) is in a folder under --state, whose name is a hash of the
 specification, its inputs and the versions of packages. An interrupted run resumes from the last
 complete checkpoint there; on a CPU without vLLM, its checkpoints and updates.csv equal those of an
-uninterrupted run bit for bit. A finished run removes its state, except with --keep-finished.
+uninterrupted run bit for bit.
 
 On SIGTERM (time limit, preemption, scancel) during training, the program finishes the current
-update, saves its state and exits with status 1. It also saves a state about every ten minutes
-(--save-minutes), in case it is killed. A second program for the same run ends with an error.
+update, saves its state and exits with status 1. A second program for the same run ends with an
+error.
 
 With --processes or --gpus above 1, the program starts itself again as several processes (with GPUs
 one for each). Without an adapter, accelerate's FSDP2 shards weights, gradients and optimiser state
@@ -31,6 +31,7 @@ from hardgrpo.runtime import (
     states,
     warm,
 )
+from hardgrpo.sampling.programs import count
 from hardgrpo.study import paths
 from hardgrpo.study.recipe import Recipe
 from hardgrpo.study.spec import Spec, check_run_of_checkpoints
@@ -49,45 +50,25 @@ TRACKERS = {"tensorboard": "tensorboardX", "trackio": "trackio", "wandb": "wandb
 
 
 def main() -> None:
-    parser = errors.parser(__doc__, "--spec")
-    parser.add_argument("--output", required=True, help="folder to write")
-    parser.add_argument(
-        "--state", default=paths.STATES, help="folder for the states of unfinished runs"
-    )
+    parser = errors.parser(__doc__, "--spec", "--output")
+    parser.add_argument("--state", default=paths.STATES, help="folder for unfinished runs")
     environments.add_gpu_arguments(parser)
-    parser.add_argument(
-        "--processes",
-        type=int,
-        help="number of processes on the CPU (default: 1; with GPUs always one for each GPU)",
-    )
+    parser.add_argument("--processes", type=count, help="on the CPU (default: 1); one on each GPU")
     parser.add_argument(
         "--micro-batch",
-        type=int,
-        help="most completions or solutions per forward pass of a process (default: the process's share of an update; on a CPU, fewer if memory requires)",
+        type=count,
+        help="most texts per forward pass of a process (default: as many as an update has and memory fits)",
     )
-    parser.add_argument(
-        "--vllm-memory", type=float, default=0.3, help="share of a GPU's memory for vLLM"
-    )
-    parser.add_argument(
-        "--vllm-sleep", action="store_true", help="vLLM frees its memory during updates"
-    )
-    parser.add_argument(
-        "--track",
-        default="none",
-        choices=["none", *TRACKERS],
-        help="also send training curves to this tracker",
-    )
+    parser.add_argument("--vllm-memory", type=float, default=0.3, help="share of a GPU's memory")
+    parser.add_argument("--vllm-sleep", action="store_true", help="free the memory in updates")
+    parser.add_argument("--track", default="none", choices=["none", *TRACKERS])
     parser.add_argument(
         "--save-minutes",
         type=float,
         default=10,
-        help="least minutes after the last save until the state is also saved between scheduled checkpoints, in case the program is killed without warning (default: %(default)s)",
+        help="minutes after which the state is also saved between checkpoints (default: %(default)s)",
     )
-    parser.add_argument(
-        "--keep-finished",
-        action="store_true",
-        help="keep the checkpoints of a finished run under --state, so that the output can be written again without training",
-    )
+    parser.add_argument("--keep-finished", action="store_true", help="keep the finished state")
     args = parser.parse_args()
 
     interruption.watch(quiet=os.environ.get("RANK", "0") != "0")
@@ -96,7 +77,7 @@ def main() -> None:
     args.gpus = environments.granted_gpus(args.gpus)
     hardware = recipes.Hardware(
         args.gpus,
-        max(1, args.gpus) if args.processes is None else args.processes,
+        args.gpus or args.processes or 1,
         args.micro_batch,
         args.vllm_memory,
         args.vllm_sleep,
@@ -104,24 +85,18 @@ def main() -> None:
     environments.use(*recipes.packages(spec.training), gpus=hardware.gpus)
     recipes.check_machine(spec.training, hardware)
     recipes.micro_batches(Recipe.of(spec.training).texts_per_update, hardware)
-    # Hide all GPUs except one before CUDA starts: the trainer of TRL would otherwise end with an
-    # error.
+    # before CUDA starts: the trainer of TRL would end with an error if it saw several GPUs
     if hardware.gpus == 1:
-        os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[
-            0
-        ]
+        devices = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")
+        os.environ["CUDA_VISIBLE_DEVICES"] = devices[0]
     # The launching process makes these checks for all processes that it starts.
     if hardware.gpus and LAUNCH_VARIABLE not in os.environ:
         environments.prepare_compilation()
         environments.check_gpus(hardware.gpus, args.gpu_name, args.gpu_gib)
     if args.track != "none" and importlib.util.find_spec(TRACKERS[args.track]) is None:
-        remedy = (
-            "run `make setup`, or `make gpu` on a machine with GPUs"
-            if args.track == "tensorboard"
-            else f"{sys.executable} -m pip install --require-hashes --no-deps -r envs/tracking.lock"
-        )
         raise errors.UserError(
-            f"track: {args.track} needs the package {TRACKERS[args.track]}: {remedy}"
+            f"track: {args.track} needs the package {TRACKERS[args.track]}: run `make setup`, or `make gpu` on a machine with GPUs, or for another tracker"
+            f" {sys.executable} -m pip install --require-hashes --no-deps -r envs/tracking.lock"
         )
     provenance.check_manifest(spec.model_folder)
     if spec.continues:
@@ -129,12 +104,8 @@ def main() -> None:
     problems = {problem["id"]: problem for problem in tasks.read_problems(spec.problems)}
     subset = [row["id"] for row in files.read_rows(spec.subset, {"id": str})]
 
-    inputs = [
-        f"{spec.model_folder}/manifest.json",
-        spec.problems,
-        spec.subset,
-        *filter(None, [spec.solutions, spec.questions]),
-    ]
+    inputs = [f"{spec.model_folder}/manifest.json", spec.problems, spec.subset]
+    inputs += filter(None, [spec.solutions, spec.questions])
     inputs += [f"{spec.continues}/updates.csv"] if spec.continues else []
     checksums = [files.sha256(path) for path in inputs]
     versions = [provenance.version(package) for package in ("torch", "transformers", "trl", "peft")]
@@ -179,12 +150,10 @@ def main() -> None:
             return
         if stopped:
             saved_update = states.newest(state)
-            message = f"stopped by SIGTERM after update {saved_update} of {updates}, state saved in {states.checkpoint(state, saved_update)}"
-            message += "; start the same command again to resume"
+            message = f"stopped by SIGTERM after update {saved_update} of {updates}, state saved in {states.checkpoint(state, saved_update)}; start the same command again to resume"
             if is_single:
                 raise errors.UserError(message)
-            # Among several processes, each exits with status 0, because torchrun prints a report for
-            # other values; the program that launched them exits with status 1.
+            # torchrun prints a report about processes that exit with another status than 0
             print(f"error: {message}", file=sys.stderr)
             return
         outputs.export(spec, state, output, started, resumed_from, hardware)

@@ -1,7 +1,5 @@
 """Write `spec.yaml`, the full specification of a run (model, task, subset, recipe, seed), for
 train_grpo.py.
-
-    python scripts/training/write_spec.py --run '{...}' --output spec.yaml
 """
 
 from hardgrpo.runtime import errors, files
@@ -10,12 +8,7 @@ from hardgrpo.study.spec import Spec
 
 def main() -> None:
     parser = errors.parser(__doc__, "--output")
-    parser.add_argument(
-        "--run",
-        required=True,
-        type=files.as_object,
-        help="the fields of the run's specification, as JSON",
-    )
+    parser.add_argument("--run", required=True, type=files.as_object, help="its fields, as JSON")
     args = parser.parse_args()
     Spec(**args.run).write(args.output)
 

@@ -280,7 +280,7 @@ def test_unlabelled_prompts_that_do_not_fit_are_left_out_of_training(folder, tmp
     )  # fmt: skip
     tokenizer = engines.load_tokenizer(spec.model_folder)
     pool = loop.read_unlabelled_pool(spec, {"chosen"}, tokenizer)
-    assert pool == {"short": {"question": "red"}}
+    assert pool == {"short": "red"}
     spec.completion_tokens = 8
     assert list(loop.read_unlabelled_pool(spec, {"chosen"}, tokenizer)) == ["short", "long"]
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import project_config
-from hardgrpo.data import generated, steps, tasks
+from hardgrpo.data import generated, tasks
 from hardgrpo.grading import graders
 from hardgrpo.study.configuration import Configuration
 from hardgrpo.study.resolved import resolve_studies, withheld_splits
@@ -193,4 +193,4 @@ def test_generated_problems_of_existing_tasks_are_unchanged(task, expected):
 
 def test_a_fact_has_no_steps_that_could_be_sound():
     row = problems()[0]
-    assert steps.is_sound(row, f" #### {row['answer']}") is None
+    assert generated.is_sound(row, f" #### {row['answer']}") is None

@@ -37,7 +37,7 @@ def loaded(folder, trainer):
 
 def messages(number):
     question = QUESTIONS[number].replace("\ud83d", "?")
-    return [{"role": "user", "content": tasks.prompt_text(TEMPLATE, question)}]
+    return tasks.messages(TEMPLATE, question)
 
 
 def test_rows_of_trl_are_conversational_prompts_with_answers(tmp_path):

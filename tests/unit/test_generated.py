@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import project_config
-from hardgrpo.data import generated, steps, tasks
+from hardgrpo.data import generated, tasks
 from hardgrpo.grading import graders
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.study.resolved import resolve_studies
@@ -156,14 +156,16 @@ def test_a_demonstration_without_slips_is_sound_and_a_wrong_answer_is_never_soun
         text = generated.DEMONSTRATE[family](chain, rng, SLIPS[family], *manner)
         clean = generated.DEMONSTRATE[family](chain, rng, NO_SLIP[family], *manner)
         right = text.rpartition("#### ")[2] == chain.answer
-        sound = steps.is_sound(problem, " " + text)
-        assert steps.is_sound(problem, clean) is True
+        sound = generated.is_sound(problem, " " + text)
+        assert generated.is_sound(problem, clean) is True
         assert right or not sound, "a wrong answer counts as sound"
-        assert not steps.is_sound(problem, text.rpartition(" ####")[0]), "no answer, but sound"
+        assert not generated.is_sound(problem, text.rpartition(" ####")[0]), "no answer, but sound"
         outcomes.add((right, sound))
     assert outcomes == {(True, True), (False, False), (True, False)}, "sound, wrong and lucky"
 
 
 def test_steps_are_checked_only_in_generated_problems_with_one_worked_solution():
-    assert steps.is_sound({"source": "openai/gsm8k/main/train", "question": "?"}, "#### 1") is None
-    assert steps.is_sound({"question": "?"}, "(A)") is None
+    assert (
+        generated.is_sound({"source": "openai/gsm8k/main/train", "question": "?"}, "#### 1") is None
+    )
+    assert generated.is_sound({"question": "?"}, "(A)") is None

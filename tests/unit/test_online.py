@@ -102,8 +102,8 @@ def test_the_policy_has_its_own_weights_after_the_reward_model_was_trained(train
     before = AutoModelForCausalLM.from_pretrained(tiny[0], dtype=torch.float32)
     run = training(process=PROCESS, learning_rate=1e-30)
     assert all(torch.allclose(w, b, atol=1e-20) for w, b in zip(run.weights, before.parameters()))
-    trained, weights = run.trainer.process_rewards.weights, dict(before.named_parameters())
-    assert any(not torch.equal(trained[name], weights[name]) for name in trained)
+    trained = run.trainer.process_rewards.weights
+    assert any(not torch.equal(w, b) for w, b in zip(trained, before.parameters(), strict=True))
 
 
 def test_token_advantages_of_a_batch_by_hand():
@@ -153,7 +153,7 @@ def test_token_rewards_of_a_batch_by_hand():
     assert process.metrics["process_loss"] == pytest.approx(0.6931, abs=1e-4)
     # The gradient is -.5 for the weight of token 0 and .5 for that of token 1. AdamW's first step
     # has the size of the learning rate: the weights become .5 and -.5.
-    weights, close = process.weights["weights"].detach(), torch.testing.assert_close
+    weights, close = process.weights[0].detach(), torch.testing.assert_close
     close(weights, torch.tensor([0.5, -0.5]), atol=1e-5, rtol=0)
     # Token 0 is rewarded with log(2 sigmoid(1)) = .3799, token 1 with log(2 sigmoid(-1)) = -.6201.
     # Only the first token of each rollout has a process reward. Divided by .6201, the rewards are
@@ -192,15 +192,13 @@ def test_an_update_takes_exactly_as_many_groups_as_the_selector_sets(training):
 
 
 def test_a_pool_whose_groups_have_equal_rewards_gives_a_one_line_error(training):
-    words = (
-        "dynamic: 12 prompts were tried in 3 sampling steps, and only 0 groups .*an update needs 4;"
-    )
+    words = "dynamic: of 12 prompts in 3 sampling steps, only 0 groups .*an update needs 4;"
     with pytest.raises(UserError, match=words):
         training(never, 9, {"kind": "dynamic", "most_steps": 3})
 
 
 def test_a_run_without_any_update_of_the_policy_is_an_error(training):
-    with pytest.raises(UserError, match="2 sampling steps.*no weight was updated"):
+    with pytest.raises(UserError, match="2 sampling steps had groups to train on"):
         training(never, 2, {"kind": "dynamic", "most_steps": 3})
 
 

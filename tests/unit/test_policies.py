@@ -229,7 +229,7 @@ def test_budgets_in_shares_prompts_and_money_choose_the_same_subset_if_they_pay_
 )
 def test_prompts_without_a_measure_count_in_the_pool_and_are_never_chosen(rule):
     rates = {f"p{i}": 0.5 if i < 3 else None for i in range(10)}
-    with pytest.raises(UserError, match="asks for 5 prompts, but only 3 qualify"):
+    with pytest.raises(UserError, match="5 prompts are to be chosen, but only 3 qualify"):
         policies.select(rates, rule, 0, budget=0.5)
     assert set(policies.select(rates, rule, 0, budget=0.3).ids) == {"p0", "p1", "p2"}
 

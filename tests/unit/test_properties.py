@@ -272,7 +272,7 @@ def test_an_odd_answer_of_a_server_is_used_or_rejected(data):
     request = Request(({"role": "user", "content": "q"},), 1, 1.0, log_probability=True)
     try:
         samples, usage = server_engine.read_answer(answer, request, 2, "m")
-    except server_engine.Malformed as error:
+    except server_engine.Failure as error:
         assert len(printable(error)) < 1500
         return
     except UserError:

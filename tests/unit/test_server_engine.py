@@ -338,7 +338,7 @@ def test_answers_are_on_the_disk_when_a_short_call_ends(study, model_server, mon
     requests = [Request(({"role": "user", "content": f"prompt {n}"},), n, 1.0) for n in range(4)]
     list(
         server_engine.sample(
-            study / "models/served", server_engine.Address(model_server.url), requests, 20, {},
+            study / "models/served", server_engine.Address(url=model_server.url), requests, 20, {},
             study / "state", [[0, 1], [2, 3]], lambda *_: None, lambda: None,
         )
     )  # fmt: skip

@@ -51,7 +51,7 @@ def test_undecided_completions_are_an_error_if_there_are_several_and_more_than_o
     graders.check_decided(2, 2000, "one in a thousand")
     with pytest.raises(
         UserError,
-        match=r"evaluations of study s: 3 of 2000 completions could not be graded .* at most 0.1 % may be",
+        match=r"evaluations of study s: 3 of 2000 completions could not be graded .* more than 0.1 %",
     ):
         graders.check_decided(3, 2000, "evaluations of study s")
 

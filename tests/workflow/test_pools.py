@@ -124,7 +124,7 @@ def test_a_training_on_a_prompt_that_is_too_long_is_refused_before_its_first_upd
     (tmp_path / "spec.yaml").write_text(yaml.safe_dump(spec.fields()))
     done = run(tmp_path, "train_grpo", spec="spec.yaml", output="out")
     assert done.returncode == 1 and not (tmp_path / "out").exists()
-    assert "number of such prompts: 1; first: 'b'" in done.stderr and "Traceback" not in done.stderr
+    assert "shorten the prompt 'b'" in done.stderr and "Traceback" not in done.stderr
 
 
 # --- budgets that exceed the pool

@@ -16,22 +16,10 @@ def read(paths: list[str], problems: list[dict]) -> dict[str, list[dict]]:
 
 
 def add_probe_arguments(parser) -> None:
-    """Add to a program's `parser` the arguments that describe a probe and the use of its samples."""
-    parser.add_argument(
-        "--completions", required=True, nargs="+", help="one file, or the shards of a probe"
-    )
+    parser.add_argument("--completions", required=True, nargs="+", help="shards of a probe")
     parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
-    parser.add_argument(
-        "--samples",
-        type=int,
-        help="completions per prompt, without held-out ones (default: all)",
-    )
-    parser.add_argument(
-        "--held-out",
-        type=int,
-        default=0,
-        help="further completions per prompt, after the first SAMPLES, that do not count as samples (requires --samples)",
-    )
+    parser.add_argument("--samples", type=int, help="per prompt, not held out (default: all)")
+    parser.add_argument("--held-out", type=int, default=0, help="later samples, counted apart")
 
 
 def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
@@ -42,60 +30,49 @@ def read_recording(path: str, problems: list[dict]) -> dict[str, list[dict]]:
     `published_pass_rate`. Rows with the same question need different `id`s, and are matched by id,
     too.
     """
-    by_question, row_errors = {}, []
+    by_question: dict[str, dict[str | None, dict]] = {}
+    row_errors = []
     keys: files.Kinds = {"question": str, "completions": list}
     rows = files.parse_jsonl(files.read_user_text(path), path, keys, {"id": (str, int, float)})
     for line, row in rows:
-        if row.get("id") is not None:
-            row["id"] = str(row["id"])  # as the ids of problems are
+        # as the ids of problems are
+        row_id = None if row.get("id") is None else str(row["id"])
         rows_by_id = by_question.setdefault(row["question"], {})
-        is_repeated = rows_by_id and (
-            row.get("id") in rows_by_id or None in {row.get("id"), *rows_by_id}
-        )
-        fault = (
-            ("the question occurs twice in the file", "remove one of its rows")
-            if is_repeated
-            else _row_fault(row)
-        )
+        fault = _row_fault(row)
+        if rows_by_id and (row_id in rows_by_id or None in {row_id, *rows_by_id}):
+            fault = ("the question occurs twice in the file", "remove one of its rows")
         if fault:
             row_errors.append(RowError(path, f"row {line}", *fault))
-        rows_by_id[row.get("id")] = row
+        rows_by_id[row_id] = row
     refuse_rows(row_errors)
-    repeated = {question for question, rows_by_id in by_question.items() if len(rows_by_id) > 1}
-    by_problem = {}
+    by_problem, unused = {}, {id(row): row for _, row in rows}
     for problem in problems:
         rows_by_id = by_question.get(problem["question"], {})
-        row = rows_by_id.pop(
-            problem["id"] if problem["question"] in repeated else next(iter(rows_by_id), None), None
-        )
-        if not rows_by_id:
-            by_question.pop(problem["question"], None)
-        if row is None:
+        is_only = len(rows_by_id) == 1
+        row = next(iter(rows_by_id.values())) if is_only else rows_by_id.get(problem["id"])
+        if unused.pop(id(row), None) is None:
             raise UserError(
                 f"{path}: no completions for problem '{problem['id']}'; record completions, or take the problem out of the task"
             )
+        facts = {name: row.get(name) for name in ("prompt", "published_pass_rate")}
+        facts = {name: value for name, value in facts.items() if value is not None}
         by_problem[problem["id"]] = [
             {"id": problem["id"], "sample": sample, "seed": None, "completion": text}
             | {"tokens": row["tokens"][sample], "finish_reason": row["finish_reasons"][sample]}
-            | {
-                key: row[key]
-                for key in ("prompt", "published_pass_rate")
-                if row.get(key) is not None
-            }
+            | facts
             for sample, text in enumerate(row["completions"])
         ]
-    if by_question:
-        question = next(iter(by_question))
+    if unused:
+        question = next(iter(unused.values()))["question"]
         raise UserError(
-            f"{path}: {len(by_question)} recorded questions are not in the task, first '{question[:60]}...';"
+            f"{path}: {len(unused)} recorded questions are not in the task, first '{question[:60]}...';"
             " add them to the task's split, or remove them from the recording"
         )
     return by_problem
 
 
 def _row_fault(row: dict) -> tuple[str] | None:
-    """A tuple with the fault of a row of a recording, or None if the row is valid. Missing optional
-    lists are added to the row."""
+    """(fault of a row of a recording,), or None. Missing optional lists are added to the row."""
     if not row["completions"] or not all(isinstance(text, str) for text in row["completions"]):
         return ("'completions' must be a list of at least one text",)
     for key, kind in (("tokens", int), ("finish_reasons", str)):

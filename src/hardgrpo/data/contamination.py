@@ -5,8 +5,7 @@ Two questions are *equal* if they have the same words, numbers and symbols, igno
 and punctuation. They are *near* if they are not equal, but at least NEAR_SHARE of the n-grams
 (sequences of n words) of the question with fewer n-grams also occur in the other question. n is 8,
 as in open-r1 (scripts/decontaminate.py), and 13 if the test question (within a split: the later
-question) has more than LONG_QUESTION_WORDS words. An n-gram that many questions contain is
-boilerplate of the task and never counts as occurring in the other question.
+question) has more than LONG_QUESTION_WORDS words. Boilerplate never counts as occurring.
 """
 
 import re
@@ -37,14 +36,11 @@ PUNCTUATION = frozenset(
 
 @dataclass(frozen=True)
 class Match:
-    """The best match of question `index`: question `reference_index` of the references, or an
-    earlier question of the same list if there are no references. See `find_matches`."""
+    """The best match of question `index`, see `find_matches`."""
 
     index: int
     reference_index: int
-    # number of n-grams that both questions contain (without boilerplate), divided by the number of
-    # all n-grams of the question that has fewer; 1.0 for equal questions
-    share: float
+    share: float  # of the n-grams of the question that has fewer; 1.0 for equal questions
     equal: bool
 
     @property
@@ -66,10 +62,9 @@ def normalize(question: str) -> str:
 
 
 def find_matches(questions: Sequence[str], references: Sequence[str] | None = None) -> list[Match]:
-    """At most one match for each question: an equal question of `references` if possible, else the
-    one with the largest share of n-grams. Without `references`, each question is compared with the
-    questions before it. Matches of equal questions come first, the others in descending order of
-    the share."""
+    """At most one match for each question: an equal question of `references` (default: of the
+    questions before it) if possible, else the one with the largest share of n-grams. Matches of
+    equal questions come first, the others in descending order of the share."""
     equal_matches = _equal_matches(questions, references)
     split = None if references is None else len(questions)
     words = [WORD.findall(text.casefold()) for text in [*questions, *(references or [])]]
@@ -86,8 +81,7 @@ def find_matches(questions: Sequence[str], references: Sequence[str] | None = No
 
 
 def _equal_matches(questions: Sequence[str], references: Sequence[str] | None) -> dict[int, Match]:
-    """{index: match} of the questions that equal a question of `references` or, without
-    `references`, a question before them."""
+    """{index: match} of the questions with an equal question; see `find_matches`."""
     keys = list(map(normalize, questions))
     first_index: dict[str, int] = {}
     for index, key in enumerate(keys if references is None else map(normalize, references)):
@@ -105,27 +99,26 @@ def drop_repetitions(
     same_answer: Callable[[str | None, str | None], bool],
 ) -> tuple[list[dict], list[tuple[str, str]]]:
     """(problems without repetitions, pairs (id of a removed problem, id of the first with an equal
-    question)). `places` maps ids to files and rows; `same_answer` compares two answers. The first
-    of several equal problems lists the ids of the others as `repeated_as`. Raise a `UserError` for
-    equal questions with different answers."""
+    question)). `places` maps ids to files and rows. The first of several equal problems lists the
+    ids of the others as `repeated_as`. Equal questions whose answers are not the `same_answer` are
+    an error."""
     first_problems: dict[str, dict] = {}
+    removed_ids: dict[str, list[str]] = {}
     repetitions, contradictions = [], []
     for problem in problems:
-        first_problem = first_problems.setdefault(normalize(problem["question"]), problem)
-        if first_problem is problem:
+        first = first_problems.setdefault(normalize(problem["question"]), problem)
+        if first is problem:
             continue
-        if not same_answer(first_problem["answer"], problem["answer"]):
-            pair = f"{places[first_problem['id']]} ('{first_problem['answer']}') and {places[problem['id']]} ('{problem['answer']}')"
+        if not same_answer(first["answer"], problem["answer"]):
+            pair = f"{places[first['id']]} ('{first['answer']}') and {places[problem['id']]} ('{problem['answer']}')"
             contradictions.append(pair)
-        repetitions.append((problem["id"], first_problem["id"]))
+        repetitions.append((problem["id"], first["id"]))
+        removed_ids.setdefault(first["id"], []).append(problem["id"])
     if contradictions:
         raise UserError(
             f"{len(contradictions)} pairs of equal questions have different answers: {first_entries(contradictions)};"
             " correct the answers, or remove rows"
         )
-    removed_ids: dict[str, list[str]] = {}
-    for removed_id, first_id in repetitions:
-        removed_ids.setdefault(first_id, []).append(removed_id)
     distinct = [
         problem
         | ({"repeated_as": removed_ids[problem["id"]]} if problem["id"] in removed_ids else {})
@@ -138,8 +131,7 @@ def _ngram_matches(
     words: list[list[str]], rows: set[int], split: int | None, ngram_words: int
 ) -> list[Match]:
     """The best match of each of `rows` among the texts from index `split` on or, without `split`,
-    among the texts before the row. Rows that share no n-gram, apart from boilerplate, have no
-    match."""
+    among the texts before the row, if they share n-grams that are not boilerplate."""
     ngrams = [
         {tuple(text[start : start + ngram_words]) for start in range(len(text) - ngram_words + 1)}
         for text in words

@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from hardgrpo.data import steps
+from hardgrpo.data import generated
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files
 
@@ -14,12 +14,7 @@ if TYPE_CHECKING:  # not needed by programs that only write evaluations
     import numpy as np
     import pandas as pd
 
-KEY_COLUMNS = [
-    "step",
-    "id",
-    "decoding",
-    "sample",
-]  # together they identify a completion, also in the file of texts
+KEY_COLUMNS = ["step", "id", "decoding", "sample"]  # of a completion, also in the file of texts
 OPTIONAL = ("sound", "truncated", "tokens")  # empty where unknown
 GRADES = ("correct", "answered", "strict", "lenient", "undecided")
 COLUMNS = ["step", "id", "tier", "decoding", "sample", *GRADES, *OPTIONAL, "answer"]
@@ -45,7 +40,7 @@ def grade(
         "decoding": decoding,
         "sample": sample,
         **{name: getattr(result, name) for name in GRADES},
-        "sound": steps.is_sound(problem, completion),
+        "sound": generated.is_sound(problem, completion),
         "truncated": finish_reason == "length" if finish_reason else None,
         "tokens": tokens,
         "answer": result.extracted,
@@ -53,12 +48,10 @@ def grade(
 
 
 def text(row: dict, completion: str) -> dict:
-    """The row of a completion in the file of texts beside the evaluation."""
     return {key: row[key] for key in KEY_COLUMNS} | {"completion": completion}
 
 
 def write(path: str, rows: list[dict]) -> None:
-    """Write an evaluation, and print its accuracy by step and decoding."""
     files.write_rows(path, COLUMNS, rows)
     for step in sorted({row["step"] for row in rows}):
         for decoding in ("sampled", "greedy"):
@@ -98,9 +91,8 @@ def by_problem(frame: pd.DataFrame, step: int, column: str, decoding: str = "sam
 def counts(
     frame: pd.DataFrame, step: int, column: str = "correct"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(numbers of samples, numbers of samples whose value in `column` is 1) of the problems, sorted
-    by id; nan for a problem whose values are empty. Only sampled completions of `step` are counted.
-    """
+    """(numbers of sampled completions of `step`, numbers of those whose value in `column` is 1) of
+    the problems, sorted by id; nan for a problem whose values are empty."""
     groups = frame[(frame.step == step) & (frame.decoding == "sampled")].groupby("id", sort=True)[
         column
     ]
@@ -109,15 +101,8 @@ def counts(
 
 def by_sample(frame: pd.DataFrame, step: int, decoding: str = "sampled") -> np.ndarray | None:
     """Array (problems, samples) of the grades at one step, 1.0 if correct: problems sorted by id,
-    samples by number.
-
-    None if the sample numbers differ between problems, as in some recordings.
-    """
-    rows = frame[(frame.step == step) & (frame.decoding == decoding)].sort_values(["id", "sample"])
-    problems = rows.id.nunique()
-    if not problems or len(rows) % problems:
-        return None
-    numbers = rows["sample"].to_numpy().reshape(problems, -1)
-    names = rows.id.to_numpy(object).reshape(problems, -1)
-    is_aligned = (numbers == numbers[0]).all() and (names == names[:, :1]).all()
-    return rows.correct.to_numpy(float).reshape(problems, -1) if is_aligned else None
+    samples by number; None if the sample numbers differ between problems, as in some recordings."""
+    rows = frame[(frame.step == step) & (frame.decoding == decoding)]
+    grades = rows.pivot(index="id", columns="sample", values="correct")
+    is_complete = len(grades) and grades.notna().all(axis=None)
+    return grades.to_numpy(float) if is_complete else None

@@ -6,17 +6,15 @@ that HARDGRPO_MIRROR names: a folder, or the http(s) address of a folder, with a
 entry of the lock:
 
     MIRROR/openai--gsm8k@<commit>/main/train-00000-of-00001.parquet
-
-The folders below `results/inputs` and `results/originals` have these names; those of
-`results/models` do not (docs/reproduce.md).
 """
 
+import contextlib
 import os
 import shutil
 import sys
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 from hardgrpo.data import inputs
@@ -28,26 +26,23 @@ GITHUB = "https://raw.githubusercontent.com"  # HARDGRPO_GITHUB names another se
 TIMEOUT_SECONDS = 60  # longest time without an answer, except for files of the hub
 LARGEST = 2**30  # bytes of a file of a GitHub repository
 REMEDY = (
-    "check name, commit and path; accept the licence of a gated repository on its page and set HF_TOKEN; without internet access, download on"
-    f" another machine (on a cluster: the login node); if the input was removed, name a mirror that has it ({MIRROR}, docs/reproduce.md)"
+    "check name, commit and path; accept the licence of a gated repository and set HF_TOKEN; without internet access, download on another machine"
+    f" (on a cluster: the login node); if the input was removed, name a mirror ({MIRROR}, docs/reproduce.md)"
 )
 
 
 def list_names(section: str, entry: str, lock: str | Path) -> list[str]:
     """The names of all files of a repository of the hub; `entry` is "owner/name@commit". If the
-    question fails, a mirror is named and the lock has the entry, return the names in the lock."""
+    hub does not answer and a mirror is named, the names in the lock."""
     name, _, commit = entry.rpartition("@")
-
-    def ask() -> list[str]:
-        from huggingface_hub import HfApi
-
-        kind = section.removesuffix("s")
-        info = HfApi().repo_info(name, repo_type=kind, revision=commit, timeout=TIMEOUT_SECONDS)
-        return [sibling.rfilename for sibling in info.siblings]
-
     locked = inputs.read_lock(lock).get(section, {}).get(entry, {})
     try:
-        return _from_source(f"{section}: {entry}", ask)
+        with _explain_failures(f"{section}: {entry}"):
+            from huggingface_hub import HfApi
+
+            kind = section.removesuffix("s")
+            info = HfApi().repo_info(name, repo_type=kind, revision=commit, timeout=TIMEOUT_SECONDS)
+            return [sibling.rfilename for sibling in info.siblings]
     except UserError:
         if not (os.environ.get(MIRROR, "").strip() and locked):
             raise
@@ -57,18 +52,14 @@ def list_names(section: str, entry: str, lock: str | Path) -> list[str]:
 def download(
     section: str, entry: str, names: list[str], folder: str | Path, lock: str | Path
 ) -> None:
-    """Download files of a repository, "owner/name@commit", into `folder` under the same names.
-    Raise a `UserError` if a name leaves the folder, or if neither the source nor the mirror has the
-    file; only files that the lock lists are taken from the mirror."""
+    """Download files of a repository, "owner/name@commit", into `folder` under the same names."""
     folder, locked = Path(folder), inputs.read_lock(lock).get(section, {}).get(entry, {})
     for name in names:
         if files.is_outside(name):
             raise UserError(f"{section}: {entry}: '{name}' would be written outside of its folder")
         try:
-            _from_source(
-                f"{section}: {entry}: {name}",
-                lambda name=name: _fetch(section, entry, name, folder),
-            )
+            with _explain_failures(f"{section}: {entry}: {name}"):
+                _fetch(section, entry, name, folder)
         except UserError as error:
             mirror = os.environ.get(MIRROR, "").strip()
             if not mirror:
@@ -81,11 +72,11 @@ def download(
     shutil.rmtree(folder / ".cache", ignore_errors=True)
 
 
-def _from_source(place: str, ask: Callable):
-    """What `ask` returns; a failure of a server, its library or the network becomes a `UserError`
-    with a remedy."""
+@contextlib.contextmanager
+def _explain_failures(place: str) -> Iterator[None]:
+    """Turn a failure of a server, its library or the network into a `UserError`."""
     try:
-        return ask()
+        yield
     except Exception as error:  # libraries and servers fail in many ways
         if errors.explain(error) is not None:  # disk and permissions
             raise
@@ -127,8 +118,6 @@ def _copy_from_mirror(mirror: str, entry: str, name: str, facts: dict, path: Pat
 
 
 def _copy_address(address: str, path: Path, most_bytes: int) -> None:
-    """Download the content of an address. Raise an error if the content has more than `most_bytes`
-    bytes or the connection ends early."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with urllib.request.urlopen(address, timeout=TIMEOUT_SECONDS) as answer:
         content = answer.read(most_bytes + 1)
@@ -138,8 +127,7 @@ def _copy_address(address: str, path: Path, most_bytes: int) -> None:
 
 
 def be_quiet() -> None:
-    """Show progress bars only in a terminal, and hide warnings. Call this function before importing
-    the hub's library."""
+    """Show progress bars of the hub's library, which must not be imported yet, only in a terminal."""
     os.environ.setdefault("HF_HUB_VERBOSITY", "error")
     if not sys.stderr.isatty():
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")

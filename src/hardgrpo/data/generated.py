@@ -11,12 +11,13 @@ reasoning. `facts` needs knowledge that reasoning cannot replace:
     facts       Which animal does Ida of Arle keep?                                              -> goat
 
 A *demonstration* is a worked solution that ends in `#### answer`. With probability `slip` a step is
-wrong, and the following steps use the wrong result. A model trained on demonstrations therefore
-makes mistakes, like a pretrained model; without slips nearly every pass rate is 0 or 1. The
-demonstration of a fact is the answer alone, which is right with a probability that depends on the
-fact and the base model (`belief`).
+wrong, and the following steps use the wrong result: without slips nearly every pass rate of a model
+trained on demonstrations is 0 or 1. The demonstration of a fact is the answer alone, which is right
+with a probability that depends on the fact and the base model (`belief`).
 """
 
+import functools
+import operator
 import random
 import re
 from collections.abc import Collection
@@ -46,20 +47,24 @@ def draw_swaps(rng: random.Random, objects: list[int], swaps: list[int]) -> Chai
     people = NAMES[: rng.choice(objects)]
     tier = rng.choice(swaps)
     holdings = dict(zip(people, rng.sample(COLOURS, len(people))))
-    # The swaps have consecutive hours from a random start. A worked solution can therefore refer to
-    # "the swap at six", and a chain that is longer than any in training still consists of words
-    # from training.
+    # Consecutive hours from a random start: a worked solution can refer to "the swap at six", and a
+    # chain that is longer than any in training still consists of words from training.
     first_hour = rng.randrange(len(HOURS) - tier + 1)
     hours = HOURS[first_hour : first_hour + tier]
     start = tuple(holdings.items())
     steps = tuple((hour, *rng.sample(people, 2)) for hour in hours)
-    for _, a, b in steps:
-        holdings[a], holdings[b] = holdings[b], holdings[a]
     asked_person = rng.choice(people)
     lines = [", ".join(f"{name} {colour}" for name, colour in start) + "."]
     lines += [f"At {hour} {a} and {b} swap." for hour, a, b in steps]
     lines += [f"At the end, what does {asked_person} hold?"]
-    return Chain(" ".join(lines), holdings[asked_person], tier, start, steps, asked_person)
+    return solve_swaps(" ".join(lines), start, steps, asked_person)
+
+
+def solve_swaps(question: str, start: tuple, steps: tuple, asked_person: str) -> Chain:
+    holdings = dict(start)
+    for _, a, b in steps:
+        holdings[a], holdings[b] = holdings[b], holdings[a]
+    return Chain(question, holdings[asked_person], len(steps), start, steps, asked_person)
 
 
 RESTATED = ("has", "hold")  # first words of the first and the second restatement
@@ -69,12 +74,9 @@ def demonstrate_swaps(
     chain: Chain, rng: random.Random, slip: float, restated: tuple[float, ...] = (1.0,)
 ) -> str:
     """A demonstration for a problem of `draw_swaps`. `slip` is the probability that a step leaves
-    both holdings unchanged.
-
-    Each step recalls the swap and both holdings, because a model does not learn the task otherwise.
-    A holding is always a name followed by a colour, as in the question. `restated` are the shares
-    of solutions that repeat all holdings 0, 1 or 2 times after each step.
-    """
+    both holdings unchanged, `restated` are the shares of solutions that repeat all holdings 0, 1 or
+    2 times after each step. Each step recalls the swap and both holdings, because a model does not
+    learn the task otherwise."""
     holdings = dict(chain.start)
     restatements = rng.choices(range(len(restated)), restated)[0] if len(restated) > 1 else 0
     lines = []
@@ -93,10 +95,7 @@ def demonstrate_swaps(
 
 def draw_arithmetic(rng: random.Random, steps: list[int]) -> Chain:
     """A problem about the number of things that a person has after some operations. The number of
-    operations is drawn from `steps`.
-
-    Every value is in 1..60.
-    """
+    operations is drawn from `steps`; every value is in 1..60."""
     person, thing, tier = rng.choice(NAMES), rng.choice(THINGS), rng.choice(steps)
     value = start = rng.randint(2, 20)
     sentences, operations = [f"{person} has {value} {thing}."], []
@@ -131,26 +130,18 @@ def draw_arithmetic(rng: random.Random, steps: list[int]) -> Chain:
 
 
 def apply(step: tuple, value: int) -> int:
-    """The value after an operation (sign, operand)."""
-    match step:
-        case ("+", amount):
-            return value + amount
-        case ("-", amount):
-            return max(0, value - amount)
-        case ("*", factor):
-            return value * factor
-        case ("/", divisor):
-            return value // divisor
-    raise ValueError(f"unknown step {step!r}")
+    sign, operand = step
+    if sign == "-":
+        return max(0, value - operand)
+    return {"+": operator.add, "*": operator.mul, "/": operator.floordiv}[sign](value, operand)
 
 
 def demonstrate_arithmetic(
     chain: Chain, rng: random.Random, slip: dict[str, float], misconception: float = 0.0
 ) -> str:
     """A demonstration for a problem of `draw_arithmetic`. `slip` maps each operation (+ - * /) to
-    the probability of a wrong result, which the following steps use. With probability
-    `misconception`, a tripling is worked as a doubling: a systematic mistake, the same in many
-    samples."""
+    the probability of a wrong result. With probability `misconception`, a tripling is worked as a
+    doubling: a systematic mistake, the same in many samples."""
 
     def result(operation: str, true: int) -> int:
         if rng.random() >= slip[operation]:
@@ -193,9 +184,8 @@ MEMORISED = ("facts",)
 
 
 def draw_fact(rng: random.Random, world: int) -> Chain:
-    """A problem about the animal that a person keeps. The answer is drawn uniformly, with
-    a generator that depends only on the keeper and on `world`, an integer that identifies a set of
-    facts."""
+    """A problem about the animal that a person keeps. The answer is drawn uniformly, with a
+    generator that depends only on the keeper and on the set of facts, `world`."""
     keeper = f"{rng.choice(KEEPERS)} of {rng.choice(TOWNS)}"
     answer = random.Random(f"fact:{world}:{keeper}").choice(ANIMALS)
     return Chain(f"Which animal does {keeper} keep?", answer, None, (), (), keeper)
@@ -205,9 +195,9 @@ def belief(
     chain: Chain, base: int, beta_parameters: list[float], misconception: float
 ) -> dict[str, float]:
     """{answer: probability that a demonstration of this fact states it}, for the base model of
-    pretraining seed `base`. The probability p of the right answer is drawn for each fact from the
-    beta distribution. Of 1 - p, the share `misconception` goes to one wrong answer, drawn for each
-    fact, and the remainder evenly to all wrong answers."""
+    pretraining seed `base`. The probability p of the right answer is drawn from the beta
+    distribution. Of 1 - p, the share `misconception` goes to one random wrong answer, and the
+    remainder evenly to all wrong answers."""
     fact_rng = random.Random(f"belief:{base}:{chain.question}")
     right_probability = fact_rng.betavariate(*beta_parameters)
     wrong_answers = [animal for animal in ANIMALS if animal != chain.answer]
@@ -221,7 +211,6 @@ def belief(
 def demonstrate_fact(
     chain: Chain, rng: random.Random, base: int, beta_parameters: list[float], misconception: float
 ) -> str:
-    """A demonstration of a fact: the answer alone, drawn with the probabilities of `belief`."""
     probabilities = belief(chain, base, beta_parameters, misconception)
     return f"#### {rng.choices(list(probabilities), list(probabilities.values()))[0]}"
 
@@ -234,12 +223,7 @@ def read_swaps(question: str) -> Chain:
     start = re.findall(r"(\w+) (\w+)", question.partition(".")[0])
     steps = re.findall(r"At (\w+) (\w+) and (\w+) swap\.", question)
     (asked_person,) = re.findall(r"what does (\w+) hold", question)
-    holdings = dict(start)
-    for _, a, b in steps:
-        holdings[a], holdings[b] = holdings[b], holdings[a]
-    return Chain(
-        question, holdings[asked_person], len(steps), tuple(start), tuple(steps), asked_person
-    )
+    return solve_swaps(question, tuple(start), tuple(steps), asked_person)
 
 
 OPERATIONS = (  # (pattern of a sentence, operation, operand if the pattern captures none)
@@ -251,8 +235,7 @@ OPERATIONS = (  # (pattern of a sentence, operation, operand if the pattern capt
 def read_arithmetic(question: str) -> Chain:
     """Parse and solve a question of `draw_arithmetic`."""
     person, value = re.match(r"(\w+) has (\d+)", question).groups()
-    steps, value = [], int(value)
-    start = value
+    steps, start = [], int(value)
     for sentence in re.findall(
         rf"{person} (?!has)(.+?(?:\.|$))", question.rpartition("How many")[0]
     ):
@@ -261,14 +244,12 @@ def read_arithmetic(question: str) -> Chain:
             for pattern, sign, operand in OPERATIONS
             if (match := re.match(pattern, sentence))
         ]
-    for step in steps:
-        value = apply(step, value)
+    value = functools.reduce(lambda value, step: apply(step, value), steps, start)
     return Chain(question, str(value), len(steps), (start,), tuple(steps), person)
 
 
 def solutions(family: str, question: str) -> set[str] | None:
-    """All worked solutions of a question that have no wrong step: for swaps one for each number of
-    restatements, for arithmetic one; None for facts, which have no steps."""
+    """All worked solutions of a question that have no wrong step; None for facts."""
     rng = random.Random(0)  # without effect, because slip is 0
     if family == "swaps":
         chain = read_swaps(question)
@@ -281,10 +262,25 @@ def solutions(family: str, question: str) -> set[str] | None:
     return None
 
 
+def is_sound(problem: dict, completion: str) -> bool | None:
+    """Whether the steps of a completion are those of a demonstration without wrong steps; None if
+    the steps of the problem, a row of a task's file, cannot be checked."""
+    kind, _, details = str(problem.get("source")).partition(":")
+    if kind != "generated":
+        return None
+    sound_texts = _words_of_solutions(details.partition(":")[0], problem["question"])
+    return None if sound_texts is None else tuple(completion.split()) in sound_texts
+
+
+@functools.lru_cache(maxsize=10_000)
+def _words_of_solutions(family: str, question: str) -> set | None:
+    texts = solutions(family, question)
+    return None if texts is None else {tuple(text.split()) for text in texts}
+
+
 def vocabulary(families: Collection[str] = ()) -> list[str]:
-    """All words and signs, without digits, of the prompts and demonstrations. Words of facts are
-    included only if `families` has facts, so that they change no token id of models without facts.
-    """
+    """All words and signs, without digits, of the prompts and demonstrations; words of facts only if
+    `families` has facts, so that they change no token id of other models."""
     sentences = (
         ", . At and swap the end what does hold ? has buys finds more loses gives away sells half doubles "
         "triples How many have : ; + - * / = #### Answer"

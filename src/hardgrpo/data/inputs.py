@@ -17,33 +17,17 @@ from pathlib import Path
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
+IN_WORKFLOW = "in the workflow: --config update_inputs=true"
+
 
 def read_lock(lock: str | Path) -> dict[str, dict[str, dict[str, dict]]]:
-    """{section: {entry: {file: size and checksum}}}; {} for a missing file. Raise a `UserError` for
-    a malformed lock."""
+    """{section: {entry: {file: size and checksum}}}; {} for a missing file."""
     lock = Path(lock)
-    remedy = f"restore it from git (git checkout -- {lock.name})"
-    if not lock.exists():
-        return {}
-    content = files.read_json(
-        lock, remedy=f"{remedy}, or resolve the merge if the file holds conflict marks"
-    )
-    try:
-        is_valid = all(
-            "sha256" in file
-            for entries in content.values()
-            for entry in entries.values()
-            for file in entry.values()
-        )
-    except (AttributeError, TypeError):
-        is_valid = False
-    if not is_valid:
-        raise UserError(f"{lock}: an entry does not list files with checksums; {remedy}")
-    return content
+    remedy = f"restore it from git (git checkout -- {lock.name}), or resolve the merge if the file holds conflict marks"
+    return files.read_json(lock, remedy=remedy) if lock.exists() else {}
 
 
 def file_entry(path: str | Path) -> dict:
-    """The size and checksum of a file, as in the lock."""
     if not Path(path).is_file():
         raise UserError(f"{path}: no such file")
     return {"bytes": Path(path).stat().st_size, "sha256": files.sha256(path)}
@@ -53,8 +37,8 @@ def check(
     lock: str | Path, section: str, name: str, entry: dict[str, dict], update: bool = False
 ) -> str:
     """Compare files ({file: size and checksum}) with the lock's entry `name`, and add files that
-    the lock lacks. Return "as locked", "new in the lock" or "replaced in the lock". Raise a
-    `UserError` if a file differs and `update` is not set."""
+    the lock lacks. Return "as locked", "new in the lock" or "replaced in the lock". A file that
+    differs is an error, unless `update` is set."""
     lock = Path(lock)
     # In the usual case, the lock need not be writable.
     locked = read_lock(lock).get(section, {}).get(name, {})
@@ -68,8 +52,7 @@ def check(
             first = different[0]
             raise UserError(
                 f"{section}: {name}: {first} is not the file of {lock}: found {_words(entry[first])}, expected {_words(locked[first])}"
-                f" ({len(different)} of {len(entry)} files differ); get the locked version, or accept the change with --update-inputs"
-                " (in the workflow: --config update_inputs=true)"
+                f" ({len(different)} of {len(entry)} files differ); get the locked version, or accept the change with --update-inputs ({IN_WORKFLOW})"
             )
         locked.update(entry)
         files.write_json(lock, content, sort_keys=True)
@@ -82,11 +65,7 @@ def _words(facts: dict) -> str:
 
 
 def check_problems(lock: str | Path, name: str, problems: list[dict], update: bool) -> str:
-    """Compare the problems of a split, from a hub or a local copy, with the lock. See `check`.
-
-    `name` is "{task}/{split}". The checksum covers questions, answers and tiers in order, but not
-    ids.
-    """
+    """`check` the questions, answers and tiers of the split `name`, "{task}/{split}", in order."""
     task, split = name.split("/")
     rows = [[problem["question"], problem["answer"], problem.get("tier")] for problem in problems]
     text = json.dumps(rows, ensure_ascii=True, separators=(",", ":"))
@@ -94,70 +73,39 @@ def check_problems(lock: str | Path, name: str, problems: list[dict], update: bo
     return check(lock, "problems", task, {split: facts}, update)
 
 
-def repository_entry(source: dict) -> str:
-    """The name of the lock's entry for a GitHub repository at a commit; `source` has the keys
-    `repository` and `commit`."""
-    return f"{source['repository']}@{source['commit']}"
-
-
 def add_repository_arguments(parser) -> None:
-    """Add to a program's `parser` the arguments that `check_originals` reads."""
-    parser.add_argument(
-        "--repository",
-        help="compare the files with the lock's entry of this GitHub repository (owner/name)",
-    )
+    parser.add_argument("--repository", help="owner/name on GitHub; the lock has its files")
     parser.add_argument("--commit", help="the commit of the repository")
-    parser.add_argument(
-        "--names",
-        nargs="*",
-        default=[],
-        help="the paths of the files in the repository, one for each file, in the order of the options above",
-    )
+    parser.add_argument("--names", nargs="*", default=[], help="paths in the repository")
     add_lock_arguments(parser)
 
 
 def add_source_arguments(parser) -> None:
-    """Add a task's name, its `source` and the files of a split to a program's arguments."""
     parser.add_argument("--task", required=True, help="name of the task")
     source_help = "the task's `source` in the configuration, as JSON"
     parser.add_argument("--source", required=True, type=files.as_object, help=source_help)
-    parser.add_argument(
-        "--files", nargs="*", default=[], help="files of the split's parts, in order"
-    )
+    parser.add_argument("--files", nargs="*", default=[], help="the split's parts, in order")
 
 
 def add_lock_arguments(parser) -> None:
-    """Add the path of the lock and --update-inputs to a program's arguments."""
+    parser.add_argument("--lock", default="inputs.lock", help="file that pins all inputs")
     parser.add_argument(
-        "--lock", default="inputs.lock", help="file that pins all inputs (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--update-inputs",
-        action="store_true",
-        help="where a file differs from the lock, replace the lock's entry",
+        "--update-inputs", action="store_true", help="replace entries of the lock that differ"
     )
 
 
 def check_originals(args, paths: list[str]) -> None:
     """Compare files with the lock's entry of their repository, if the arguments name one. A local
-    file does not state its commit: raise a `UserError` if the lock has the repository only at
-    another commit, unless --update-inputs is set."""
+    file does not state its commit, so a lock that has the repository only at another commit is an
+    error, unless --update-inputs is set."""
     if not args.repository:
         return
-    if args.commit is None or len(args.names) != len(paths):
-        raise UserError(
-            f"--repository {args.repository}: expected --commit, and --names with {len(paths)} paths in the repository, one for each file"
-        )
-    name = repository_entry(vars(args))
-    locked = [
-        entry
-        for entry in read_lock(args.lock).get("repositories", {})
-        if entry.startswith(f"{args.repository}@")
-    ]
+    name, entries = f"{args.repository}@{args.commit}", read_lock(args.lock).get("repositories", {})
+    locked = [entry for entry in entries if entry.startswith(f"{args.repository}@")]
     if locked and name not in locked and not args.update_inputs:
         raise UserError(
             f"{paths[0]}: {args.lock} has files of {', '.join(locked)}, expected commit {args.commit}; correct `commit`, or accept the files of"
-            f" commit {args.commit} with --update-inputs (in the workflow: --config update_inputs=true)"
+            f" commit {args.commit} with --update-inputs ({IN_WORKFLOW})"
         )
     for file, path in zip(args.names, paths, strict=True):
         try:
@@ -168,8 +116,8 @@ def check_originals(args, paths: list[str]) -> None:
 
 @contextlib.contextmanager
 def _exclusive(lock: Path) -> Iterator[None]:
-    """Keep other processes from changing the lock during the block. The program locks a second file
-    (flock), because each write replaces the file of the lock."""
+    """Keep other processes from changing the lock during the block, by a lock (flock) of a second
+    file, because each write replaces the lock."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with open(lock.with_name(f".{lock.name}.busy"), "a") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)

@@ -58,8 +58,7 @@ def read_unlearnable_set(path: str, samples: int) -> list[dict]:
 
 def read_success_rates(path: str, samples: int) -> list[dict]:
     """Counts of a JSON file in the form of llms_know_difficulty: lists of pass rates (train_actual,
-    test_actual), and those of the test problems that a regression on hidden states predicts
-    (test_predictions)."""
+    test_actual), and of predicted pass rates (test_predictions)."""
     content = files.read_json(path, remedy=REMEDY)
     predictions = {"train": [None] * len(content["train_actual"])}
     predictions["test"] = content["test_predictions"]
@@ -89,8 +88,7 @@ READERS: dict[str, Callable[[str, int], list[dict]]] = {  # by the kind of an an
 
 
 def count_of(share: float | None, samples: int, place: str) -> int:
-    """The number of right answers among `samples` answers, from their rounded `share`. Raise a
-    `UserError` about `place` if no number fits the share."""
+    """The number of right answers among `samples` answers, from their rounded `share`."""
     count = round(share * samples)
     if not 0 <= count <= samples or abs(share - count / samples) > ROUNDING:
         raise UserError(
@@ -100,8 +98,6 @@ def count_of(share: float | None, samples: int, place: str) -> int:
 
 
 def convert(kind: str, paths: list[str], samples: int) -> list[dict]:
-    """The counts of all files of an analysis. Raise a `UserError` for a file without rows or of
-    another form."""
     counts = []
     for path in paths:
         try:
@@ -115,7 +111,6 @@ def convert(kind: str, paths: list[str], samples: int) -> list[dict]:
 
 
 def read(path: str | Path) -> list[dict]:
-    """The rows of a table of counts."""
     header, _ = files.read_cells(path)
     seed_columns = {column: int for column in header if re.fullmatch("correct_[0-9]+", column)}
     predictions = {"predicted": float} if "predicted" in header else {}

@@ -16,21 +16,18 @@ from hardgrpo.runtime.errors import RowError, UserError, refuse_rows
 def worked_solutions(
     task: str, source: dict, paths: list[str], grader: str
 ) -> list[tuple[dict, str]]:
-    """[(problem, worked solution)] of the train split. `task`, `source` and `paths` are as in
-    `tasks.prepare`."""
+    """[(problem, worked solution)] of the train split; see `tasks.prepare`."""
     if source.get("kind") == "generated":
-        problems = tasks.generate_problems(task, source, "train")
-        family = source["family"]
         return [
             # the shortest of the solutions without a wrong step
-            (problem, min(generated.solutions(family, problem["question"]), key=len))
-            for problem in problems
+            (problem, min(generated.solutions(source["family"], problem["question"]), key=len))
+            for problem in tasks.generate_problems(task, source, "train")
         ]
     row_format, columns = source.get("format", "columns"), source.get("columns", {})
     if row_format not in sources.SOLUTIONS and "solution" not in columns:
         raise UserError(
-            f"task {task}: its source has no worked solutions, so a recipe with objective: sft cannot train on this task; take another task, or"
-            " name a column with solutions in the task's source (columns: {solution: NAME})"
+            f"task {task}: its source has no worked solutions for objective: sft; name a column with solutions in the task's source (columns: {{solution:"
+            " NAME}), or take another task"
         )
     pairs, row_errors = [], []
     for problem, row, place in tasks.problems_with_rows(task, source, "train", paths):
@@ -54,10 +51,7 @@ def statement(grader: str, answer: str) -> str:
 
 
 def correct_solutions(pairs: list[tuple[dict, str]], grader: str, path: str | Path) -> list[dict]:
-    """The rows of `solutions.jsonl`: the solutions that the grader accepts.
-
-    Print a warning about rejected solutions. Raise a `UserError` if more than 1 % are rejected.
-    """
+    """The rows of `solutions.jsonl`: the solutions that the grader accepts, at least 99 %."""
     rows, rejected_problems = [], []
     for problem, text in pairs:
         if graders.grade(grader, text, problem["answer"]).correct:
@@ -76,6 +70,5 @@ def correct_solutions(pairs: list[tuple[dict, str]], grader: str, path: str | Pa
 
 
 def read(path: str | Path) -> dict[str, str]:
-    """{problem id: worked solution}."""
     rows = files.read_jsonl(path, {"id": str, "solution": str})
     return {row["id"]: row["solution"] for row in rows}

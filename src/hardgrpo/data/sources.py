@@ -1,5 +1,4 @@
-"""Read rows of files, and turn rows of each supported format into
-problems."""
+"""Read rows of files, and turn rows of each supported format into problems."""
 
 import random
 import re
@@ -26,19 +25,15 @@ class Rows:
 
 
 def read(path: str | Path) -> Rows:
-    """The rows of a file: JSON Lines, CSV, TSV, Parquet, BIG-Bench-Hard's JSON. Raise a `UserError`
-    if the file has no rows or cannot be read."""
+    """The rows of a file, at least one: JSON Lines, CSV, TSV, Parquet, BIG-Bench-Hard's JSON."""
     path = Path(path)
     file_name, form = path.name.lower(), None
-    if file_name.endswith(".parquet"):
-        rows = read_parquet(path)
-        places = [f"row {number}" for number in range(1, len(rows) + 1)]
-    elif spreadsheets.is_table(path):
+    if spreadsheets.is_table(path):
         table = spreadsheets.read(path)
         rows = [dict(zip(table.header, row)) for row in table.cells]
         places, form = table.places, table.form
-    elif file_name.endswith(".json"):
-        rows = _big_bench_rows(path)
+    elif file_name.endswith((".parquet", ".json")):
+        rows = (read_parquet if file_name.endswith(".parquet") else _big_bench_rows)(path)
         places = [f"row {number}" for number in range(1, len(rows) + 1)]
     elif file_name.endswith((".jsonl", ".jsonl.gz")):
         numbered = files.parse_jsonl(files.read_user_text(path), path, {})
@@ -71,13 +66,11 @@ def _big_bench_rows(path: Path) -> list[dict]:
 
 
 def read_parquet(path: str | Path, columns: list[str] | None = None) -> list[dict]:
-    """The rows of `read_parquet_table`."""
     return read_parquet_table(path, columns).to_pylist()
 
 
 def read_parquet_table(path: str | Path, columns: list[str] | None = None) -> "pyarrow.Table":  # noqa: F821
-    """The table of a Parquet file, with `columns` (default: all). Raise a `UserError` for a file
-    that is missing, damaged or without one of the columns."""
+    """The table of a Parquet file, with `columns` (default: all)."""
     import pyarrow
     import pyarrow.parquet
 
@@ -101,8 +94,7 @@ def choose_rows(
     rows: list[dict], selection: dict | None, path: str | Path
 ) -> list[tuple[int, dict]]:
     """[(row number from 0, row)] of the rows that the task's `rows` (`only`, `except`, `every`,
-    `first`, `draw`) select. Raise a `UserError` for a number beyond the last row, or a `draw` that
-    is too large."""
+    `first`, `draw`) select."""
     selection = selection or {}
     indices = [*selection.get("only", []), *selection.get("except", [])]
     if indices and max(indices) >= len(rows):
@@ -166,7 +158,6 @@ def _gsm8k_solution(row: dict, statement: str) -> str:
 
 
 def _math_solution(row: dict, statement: str) -> str | None:
-    """The unchanged solution, which states the answer in a box."""
     return row.get("solution")
 
 
@@ -179,11 +170,7 @@ SOLUTIONS: dict[str, Callable[[dict, str], str | None]] = {
 
 
 def solution(row: dict, format: str, columns: dict, statement: str, location: str) -> str:
-    """The worked solution of a row. Raise a `RowError` if there is none.
-
-    `location` is "FILE: PLACE", see `tasks.problems_with_rows`; the other arguments are as in
-    `SOLUTIONS` and `as_problem`.
-    """
+    """The worked solution of a row at `location`, "FILE: PLACE"; see `SOLUTIONS`, `as_problem`."""
     if format in SOLUTIONS:
         text = SOLUTIONS[format](row, statement)
     else:
@@ -202,17 +189,14 @@ def as_problem(
     row: dict, format: str, columns: dict, needs_answer: bool, path: str | Path, place: str
 ) -> dict:
     """The problem in a row: question, answer (None if missing and not needed), tier, and id (if
-    any). Raise a `RowError` for an unusable row, and a `UserError` for a table that lacks a column.
-    `place` is the row's place in the file."""
+    any). Raise a `RowError` for an unusable row. `place` is the row's place in the file."""
     row_error = lambda problem, remedy: RowError(path, place, problem, remedy)
     if format in FORMATS:
         try:
             problem = FORMATS[format](row)
         except (KeyError, TypeError, AttributeError) as error:
-            raise row_error(
-                f"not a row of format '{format}' ({error} is wrong or missing)",
-                f"found {', '.join(row)}",
-            ) from None
+            fault = f"not a row of format '{format}' ({error} is wrong or missing)"
+            raise row_error(fault, f"found {', '.join(row)}") from None
     else:
         names = COLUMNS | columns
         for key in dict.fromkeys(["question", "answer", *columns]):
@@ -223,24 +207,21 @@ def as_problem(
         problem = {key: row.get(name) for key, name in names.items()}
     for key in ("question", "answer"):
         if isinstance(problem[key], (list, dict)):
-            raise row_error(
-                f"the {key} is a {type(problem[key]).__name__}, expected text",
-                "name a column that holds text",
-            )
+            fault = f"the {key} is a {type(problem[key]).__name__}, expected text"
+            raise row_error(fault, "name a column that holds text")
     if not str(problem["question"] or "").strip():
         raise row_error("the question is empty", "correct the row or take it out")
     if needs_answer and (problem["answer"] is None or not str(problem["answer"]).strip()):
         raise row_error(
             "the answer is missing",
-            "add the answer, take the row out, or set the task's `labelled` to false (for a train split to which nobody has given"
-            " answers yet: `.venv/bin/snakemake subset` chooses the prompts to annotate; a test split needs all answers)",
+            "add the answer, take the row out, or set the task's `labelled` to false (for a train split: `.venv/bin/snakemake subset` chooses the prompts"
+            " to annotate)",
         )
     return problem
 
 
 def _no_column(row: dict, key: str, names: dict, path: str | Path, place: str) -> UserError:
-    """The error about a missing column: a `UserError` for a table, whose rows have one header, else a
-    `RowError` about the row."""
+    """A `UserError` for a table, whose rows have one header, else a `RowError`."""
     problem = f"no column '{names[key]}' for the {key}"
     remedy = f"found {', '.join(map(str, row))}. Name the column in the task's source, e.g. columns: {{{key}: NAME}}"
     if spreadsheets.is_table(path):

@@ -1,9 +1,8 @@
 """Read and write tables for people and spreadsheets, and recognise cells that a spreadsheet has
 changed.
 
-The cells of a table are separated by commas, semicolons, tabs, vertical bars, or the character that
-a first line `sep=` names. Spreadsheets write semicolons in countries where the comma is the decimal
-mark. The project's own tables have commas, see `files.read_cells`.
+The cells of a table are separated by commas, semicolons (in countries where the comma is the decimal
+mark), tabs, vertical bars, or the character that a first line `sep=` names.
 """
 
 import csv
@@ -25,19 +24,13 @@ SEPARATOR_LINE = re.compile(r'"?sep=(\t|[^\w\s"])"?([,;\t|]*)(\r\n|\n|\r)', re.I
 
 @dataclass(frozen=True)
 class Form:
-    """The form of a table: the delimiter, whether a line `sep=` names the delimiter, and whether a
-    byte order mark precedes the text."""
-
     delimiter: str = ","
-    has_separator_line: bool = False
-    has_mark: bool = False
+    has_separator_line: bool = False  # whether a first line `sep=` names the delimiter
+    has_mark: bool = False  # whether a byte order mark precedes the text
 
     def text(self, columns: list[str], rows: list[list], for_people: bool = False) -> str:
-        """The text of a table in this form.
-
-        With `for_people`, a byte order mark precedes the text if the form has a mark or the text is
-        not ASCII: without the mark, Excel takes UTF-8 for another encoding.
-        """
+        """The text of a table in this form. Without a byte order mark, Excel takes UTF-8 for another
+        encoding, so with `for_people` a mark precedes texts that are not ASCII."""
         text = files.csv_text(columns, rows, self.delimiter)
         text = f"sep={self.delimiter}\n{text}" if self.has_separator_line else text
         return f"\ufeff{text}" if for_people and (self.has_mark or not text.isascii()) else text
@@ -55,20 +48,16 @@ class Table:
 
 
 def is_table(path: str | Path) -> bool:
-    """Whether a file is a table, by its name."""
     return str(path).lower().endswith((".csv", ".tsv"))
 
 
 def read(path: str | Path) -> Table:
-    """The table of a file, see `parse`."""
     return parse(files.read_user_text(path), path, bool(files.byte_order_mark(path)))
 
 
 def parse(text: str, path: str | Path, has_mark: bool = False) -> Table:
-    """The table of the text of the file `path`; `has_mark`: a byte order mark precedes the text.
-    Blank lines, and the empty cells that a spreadsheet writes for empty columns, are left out.
-    Raise a `UserError` for wrong quoting, repeated column names and rows shorter or longer than the
-    header."""
+    """The table of the text of the file `path`. Blank lines, and the empty cells that a spreadsheet
+    writes for empty columns, are left out."""
     csv.field_size_limit(2**31 - 1)
     separator_line, delimiter = SEPARATOR_LINE.match(text), None
     if separator_line:
@@ -159,28 +148,25 @@ def looks_like_header(header: list[str], cells: list[list[str]]) -> bool:
 
 
 def is_blank(cells: Iterable[object]) -> bool:
-    """Whether all cells are empty."""
     return not any(str(cell).strip() for cell in cells if cell is not None)
 
 
 # --- cells that a spreadsheet computes or changes
 
-# The start of a cell that a spreadsheet reads as a formula, or would read as a formula without the
-# apostrophes that `escape_formulas` adds.
+# the start of a formula, or of a formula that `escape_formulas` has escaped
 FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 NUMBER = re.compile(r"[+-]?[\d.]+")
 
 
 def escape_formulas(cell: object) -> str:
-    """Prefix formulas with an apostrophe, so that a spreadsheet shows them as text instead of
-    computing them. Numbers with a sign get no apostrophe."""
+    """Prefix formulas, but not numbers with a sign, with an apostrophe, so that a spreadsheet shows
+    them as text."""
     text = str(cell)
     return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
 
 
 def rows_text(rows: list[dict], form: Form, for_people: bool = True) -> str:
-    """Rows as a table in the format `form`. With `for_people`, cells are escaped so that no
-    spreadsheet reads them as formulas."""
+    """Rows as a table in the format `form`. With `for_people`, formulas are escaped."""
     format_cell = escape_formulas if for_people else str
     columns = list(dict.fromkeys(name for row in rows for name in row))
     cells = [
@@ -191,7 +177,6 @@ def rows_text(rows: list[dict], form: Form, for_people: bool = True) -> str:
 
 
 def unescape_formulas(cell: str) -> str:
-    """Undo `escape_formulas`."""
     return cell[1:] if cell[:1] == "'" and FORMULA.match(cell, 1) else cell
 
 
@@ -209,8 +194,7 @@ DECIMAL_COMMA = re.compile(r"[+-]?\d+,(\d{1,2}|\d{4,})")
 
 
 def change_of(answer: str) -> str | None:
-    """The change that a spreadsheet seems to have made to an answer, in words; None without a
-    change."""
+    """The change that a spreadsheet seems to have made to an answer, in words."""
     if ERROR_VALUE.fullmatch(answer):
         return "an error value of a spreadsheet"
     if DATE.fullmatch(answer):

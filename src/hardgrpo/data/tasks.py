@@ -20,9 +20,8 @@ FAMILIES = {
     "arithmetic": lambda rng, source: generated.draw_arithmetic(rng, source["length"]),
     "facts": lambda rng, source: generated.draw_fact(rng, source["seed"]),
 }
-# The grader may fail to read up to this share of the reference answers: see `readable_problems`.
-# The same limit applies to rejected worked solutions, and to prompts that are too long
-# (fit_prompts.py).
+# Up to this share of the reference answers may be unreadable, of the worked solutions rejected, and of
+# the prompts too long.
 UNREADABLE_SHARE = 0.01
 
 
@@ -31,7 +30,7 @@ def prepare(
 ) -> tuple[list[dict], dict[str, str]]:
     """(problems of a split, {id: file and row of the problem; "problem 'ID'" if generated}).
     `source` is the part of the task's `source` that this split needs; `paths` are the files of its
-    parts. Raise a `UserError` for rows that are not valid problems, and if no problem is left."""
+    parts."""
     if source.get("kind") == "generated":
         problems = generate_problems(task, source, split)
         return problems, {problem["id"]: f"problem '{problem['id']}'" for problem in problems}
@@ -53,22 +52,15 @@ def is_same_answer(grader: str | None, answer: str | None, other_answer: str | N
 def problems_with_rows(
     task: str, source: dict, split: str, paths: list[str], labelled: bool = True
 ) -> list[tuple[dict, dict, str]]:
-    """[(problem, its row, "FILE: PLACE" of the row)] of a split that is read from files.
-    See `prepare`."""
-    parts = source.get(split)
-    if source["kind"] != "hub":
-        parts = [{}] * (len(parts) if isinstance(parts, list) else 1)
-    if len(parts) != len(paths):
-        raise UserError(
-            f"task {task}: number of files given for the {split} split: {len(paths)}, expected {len(parts)}, one for each part of the split"
-        )
-    named_rows = []  # (dataset and file, {part} of a task with several files, path, place, number, row)
-    for part_number, (part, path) in enumerate(zip(parts, map(Path, paths))):
+    """[(problem, its row, "FILE: PLACE" of the row)] of a split that is read from files."""
+    parts = source[split] if source["kind"] == "hub" else [{}] * len(paths)
+    named_rows = []  # (row, path, place, fields of the problem)
+    for part_number, (part, path) in enumerate(zip(parts, map(Path, paths), strict=True)):
         content = sources.read(path)
-        origin = f"{part['dataset']}/{part['file']}" if part else path.name
+        fields = {"source": f"{part['dataset']}/{part['file']}" if part else path.name}
         part_field = {"part": part_number} if source["kind"] == "files" and len(parts) > 1 else {}
         named_rows += [
-            (origin, part_field, path, content.places[number], number, row)
+            (row, path, content.places[number], fields | {"row": number} | part_field)
             for number, row in sources.choose_rows(content.rows, part.get("rows"), path)
         ]
     expected_count = source.get("problems")
@@ -82,7 +74,7 @@ def problems_with_rows(
     stem = parts[0]["dataset"].rpartition("/")[2] if source["kind"] == "hub" else task
     row_format, columns = source.get("format", "columns"), source.get("columns", {})
     problems, origins, row_errors = [], [], []
-    for index, (origin, part_field, path, place, number, row) in enumerate(named_rows):
+    for index, (row, path, place, fields) in enumerate(named_rows):
         try:
             problem = sources.as_problem(row, row_format, columns, labelled, path, place)
         except RowError as error:
@@ -91,25 +83,21 @@ def problems_with_rows(
             continue
         if source.get("keep") == "numeric" and not quantities.is_number(str(problem["answer"])):
             continue
-        problem_id = problem.get("id")
+        problem_id, answer = problem.get("id"), problem["answer"]
         if problem_id in (None, "") and source["kind"] != "files":
             problem_id = f"{stem}-{split}-{index:04d}"
+        texts = {
+            "id": "" if problem_id is None else str(problem_id),
+            "question": str(problem["question"]),
+            "answer": None if answer is None else str(answer),
+            "tier": problem["tier"] if problem["tier"] != "" else None,
+        }
         origins.append((row, path, place))
-        problems.append(
-            {
-                "id": "" if problem_id is None else str(problem_id),
-                "question": str(problem["question"]),
-                "answer": None if problem["answer"] is None else str(problem["answer"]),
-                "tier": problem["tier"] if problem["tier"] != "" else None,
-                "source": origin,
-                "row": number,
-                **part_field,
-            }
-        )
+        problems.append(texts | fields)
     refuse_rows(row_errors)
     if not problems:
         raise UserError(
-            f"task {task}: no problems are left in the {split} split; check `rows` and `keep` in the task's source, and that the rows of the files are not empty"
+            f"task {task}: no problems are left in the {split} split; check the files, and `rows` and `keep` in the task's source"
         )
     # People edit files, so the ids follow from the questions and not from the rows.
     unnamed = [problem for problem in problems if not problem["id"]]
@@ -122,10 +110,8 @@ def problems_with_rows(
 
 
 def readable_problems(problems: list[dict], grader: str, path: str | Path) -> list[dict]:
-    """The problems with a reference answer that the grader can read.
-
-    Print a warning about unreadable answers. Raise a `UserError` if more than 1 % are unreadable.
-    """
+    """The problems with a reference answer that the grader can read. Others are reported, and are
+    an error if they are more than 1 %."""
     readable, unreadable = [], []
     for problem in problems:
         is_readable = graders.accepts_reference(grader, problem["answer"])
@@ -147,8 +133,8 @@ def readable_problems(problems: list[dict], grader: str, path: str | Path) -> li
 
 
 def leave_out(fault: str, examples: list[str], total: int, remedy: str, result: str) -> None:
-    """Print a warning about entries with a fault: `examples`, all of them. Raise a `UserError` if
-    they are more than UNREADABLE_SHARE of `total` entries."""
+    """Print a warning about entries with a fault: `examples`, all of them. More than
+    UNREADABLE_SHARE of `total` entries are an error."""
     message = f"{fault}: {first_entries(examples)}"
     if len(examples) > UNREADABLE_SHARE * total:
         raise UserError(f"{message}; {remedy}")
@@ -157,41 +143,29 @@ def leave_out(fault: str, examples: list[str], total: int, remedy: str, result: 
 
 def generate_problems(task: str, source: dict, wanted_split: str) -> list[dict]:
     """The problems of a split of a generated task. The test split continues the draws of the train
-    split, and repeated questions are discarded, so no question is in both. Raise a `UserError` if
-    the source does not give enough different questions."""
+    split, and repeated questions are discarded, so no question is in both."""
     rng = random.Random(f"{source['family']}:{source['seed']}")
     draw, questions = FAMILIES[source["family"]], set()
-    for split in SPLITS:
+    for split in SPLITS[: SPLITS.index(wanted_split) + 1]:
         problems, misses = [], 0
         while len(problems) < source[split]:
             chain = draw(rng, source)
             if chain.question in questions:
                 misses += 1
                 if misses > 100_000:
-                    is_memorised = source["family"] in generated.MEMORISED
-                    remedy = "ask for fewer" if is_memorised else "allow more lengths or objects"
                     raise UserError(
-                        f"task {task}: cannot draw {source[split]} different {split} problems; {remedy}"
+                        f"task {task}: cannot draw {source[split]} different {split} problems; ask for fewer, or allow more lengths or objects"
                     )
                 continue
             questions.add(chain.question)
-            problems.append(
-                {
-                    "id": f"{task}-{split}-{len(problems):04d}",
-                    "question": chain.question,
-                    "answer": chain.answer,
-                    "tier": chain.tier,
-                    "source": f"generated:{source['family']}:{source['seed']}",
-                }
-            )
-        if split == wanted_split:
-            return problems
-    raise ValueError(f"unknown split {wanted_split!r}")
+            number = len(problems)
+            facts = {"question": chain.question, "answer": chain.answer, "tier": chain.tier}
+            facts |= {"source": f"generated:{source['family']}:{source['seed']}"}
+            problems.append({"id": f"{task}-{split}-{number:04d}"} | facts)
+    return problems
 
 
 def read_problems(path: str | Path, needs_answer: bool = True) -> list[dict]:
-    """The problems of a file that prepare_task.py wrote. Raise a `UserError` if a row lacks a
-    question or a needed answer."""
     keys = {"id": str, "question": str} | ({"answer": str} if needs_answer else {})
     return files.read_jsonl(path, keys)
 
@@ -203,26 +177,19 @@ def read_subset(subset: str | Path, pool: str | Path, needs_answer: bool = True)
 
 
 def _check_ids(problems: list[dict], places: list[tuple[str | Path, str]]) -> None:
-    """Raise a `UserError` for ids that occur twice. `places` are (file, place in the file) of each
-    problem."""
+    """Refuse ids that occur twice. `places` are (file, place in the file) of each problem."""
     first_places: dict[str, tuple[str | Path, str]] = {}
     row_errors = []
     for problem, (path, place) in zip(problems, places):
-        if problem["id"] in first_places:
-            first_path, first_place = first_places[problem["id"]]
+        first_path, first_place = first_places.setdefault(problem["id"], (path, place))
+        if (first_path, first_place) != (path, place):
             earlier_place = first_place if first_path == path else f"{first_path}: {first_place}"
             fault = f"id '{problem['id']}' is already in {earlier_place}"
             row_errors.append(RowError(path, place, fault, "ids must be unique"))
-        first_places.setdefault(problem["id"], (path, place))
     refuse_rows(row_errors)
-
-
-def prompt_text(template: str, question: str) -> str:
-    """The user's message: the template with the question in place of `{question}`. `str.format`
-    would fail for other braces in the template."""
-    return template.replace("{question}", question)
 
 
 def messages(template: str, question: str) -> list[dict]:
     """The conversation for the model's chat template, in probe, training and evaluation."""
-    return [{"role": "user", "content": prompt_text(template, question)}]
+    # `str.format` would fail for other braces in the template
+    return [{"role": "user", "content": template.replace("{question}", question)}]

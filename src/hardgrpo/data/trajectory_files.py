@@ -9,8 +9,7 @@ COLUMNS = {"id": str, "epoch": int, "correct": int, "rollouts": int}
 
 
 def read(path: str) -> dict[str, list[dict]]:
-    """{prompt: rows in the order of the epochs}, with prompts in the order of the file. Raise a
-    `UserError` for impossible or repeated rows."""
+    """{prompt: rows in the order of the epochs}, with prompts in the order of the file."""
     table = spreadsheets.read(path)
     prompts: dict[str, dict[int, dict]] = {}
     place_of = table.places.__getitem__
@@ -28,13 +27,13 @@ def read(path: str) -> dict[str, list[dict]]:
 
 
 def _row_problem(row: dict, epochs: dict[int, dict]) -> str | None:
-    """What is wrong with a row of a prompt whose earlier rows are `epochs`; None if nothing is."""
+    """What is wrong with a row of a prompt whose earlier rows are `epochs`, if anything."""
     if None in row.values():
         return "a cell is empty"
     if row["epoch"] < 0:
         return f"epoch is {row['epoch']}, expected a number from 0"
     if row["rollouts"] < 2:
-        return f"rollouts is {row['rollouts']}, expected at least 2, because a group of one rollout is never mixed"
+        return f"rollouts is {row['rollouts']}, expected at least 2"
     if not 0 <= row["correct"] <= row["rollouts"]:
         return f"correct is {row['correct']} of {row['rollouts']} rollouts"
     if row["epoch"] in epochs:
@@ -45,13 +44,12 @@ def _row_problem(row: dict, epochs: dict[int, dict]) -> str | None:
 def split(
     prompts: dict[str, list[dict]], epochs: int, path: str
 ) -> tuple[dict[str, list[dict]], dict[str, list[dict]]]:
-    """(first `epochs` rows of each prompt, later rows of each prompt). Raise a `UserError` if a
-    prompt has no later rows."""
+    """(first `epochs` rows of each prompt, later rows of each prompt, at least one)."""
     short_prompt = next((name for name, rows in prompts.items() if len(rows) <= epochs), None)
     if short_prompt is not None:
         raise UserError(
             f"{path}: prompt '{short_prompt}' has {len(prompts[short_prompt])} epochs, expected more than the {epochs} from which subsets are chosen;"
-            " lower chosen_from in the configuration, or leave the prompt out"
+            " lower chosen_from, or leave the prompt out"
         )
     return {name: rows[:epochs] for name, rows in prompts.items()}, {
         name: rows[epochs:] for name, rows in prompts.items()

@@ -1,12 +1,11 @@
 r"""Compare two expressions with Math-Verify. expressions.py runs this module as a helper process,
 with JSON Lines over pipes.
 
-A *question* is a pair of texts to compare, or a text to parse. This module corrects Math-Verify. It
-replaces spellings that Math-Verify does not read, also reads i as the imaginary unit, and combines
-inequalities that are joined by 'or'. It removes units, because Math-Verify drops everything after
-the first '\text{}'. It compares values a second time if Math-Verify calls them equal, because
-Math-Verify takes different small values for equal. It resets the state of SymPy, which draws random
-numbers and caches results, before each question, so that a verdict depends only on the question.
+A *question* is a pair of texts to compare, or a text to parse. This module corrects Math-Verify: it
+replaces spellings that Math-Verify does not read, also reads i as the imaginary unit, combines
+inequalities that are joined by 'or', removes units, because Math-Verify drops everything after the
+first '\text{}', and compares small values a second time. It resets the state of SymPy, which draws
+random numbers and caches results, so that a verdict depends only on the question.
 """
 
 import contextlib
@@ -72,8 +71,8 @@ INEQUALITY = re.compile(r"[<>]|\\(?:[lg]eq?|[lg]t)(?![A-Za-z])")
 
 
 def _normalise(text: str, units: bool) -> str:
-    """The text without units, in spellings that Math-Verify reads. `units`: whether bare
-    words such as 'cm' are units."""
+    """The text without units (with `units`, also without bare words such as 'cm'), in spellings that
+    Math-Verify reads."""
     text = text.strip().rstrip(".,;")
     for pattern, spelling in SPELLINGS:
         text = pattern.sub(spelling, text)
@@ -101,8 +100,8 @@ def _remove_unit(part: str, units: bool) -> str:
 
 
 def _format_value(value: Fraction, is_ratio: bool) -> str:
-    r"""'5' for an integer, '\frac{1}{3}' for a ratio, otherwise a decimal with all digits.
-    A ratio stays a fraction, because Math-Verify rounds decimals before it compares them."""
+    r"""'5' for an integer, '\frac{1}{3}' for a ratio, because Math-Verify rounds decimals before it
+    compares them, otherwise a decimal with all digits."""
     if value.denominator == 1:
         return str(value)
     if is_ratio:
@@ -124,8 +123,7 @@ def _is_equivalent(reference: str, answer: str) -> bool:
     }
     for left, right in sorted(sides):
         alternatives = _read_alternatives(left)
-        # As in Math-Verify, a completion's set can match a reference that is written as inequalities,
-        # but a completion's inequalities cannot match a reference that is written as a set.
+        # as in Math-Verify, a set matches a reference of inequalities, but not the other way round
         values = (alternatives and _read_alternatives(right, OR_WORD_OR_COMMA)) or _parsed(right)
         if verify(alternatives or _parsed(left), values, timeout_seconds=None):
             return True
@@ -142,8 +140,7 @@ def _is_expression(text: str) -> bool:
 
 
 def _with_imaginary_unit(text: str) -> str:
-    """Replace i by SymPy's I. Math-Verify reads i as a variable: with real values in '5i', with
-    complex values in '5 i'."""
+    """Replace i by SymPy's I. Math-Verify reads i as a variable."""
     return IMAGINARY.sub("I", text)
 
 
@@ -169,8 +166,7 @@ def _parsed(text: str) -> list:
 
     config = LatexExtractionConfig(boxed_match_priority=0)
     config = replace(config, normalization_config=replace(config.normalization_config, units=False))
-    # The first match is the complete text. If Math-Verify were allowed further matches, it would
-    # take a \frac{}{} out of a text that it cannot read as a whole.
+    # with further matches, Math-Verify would take a \frac{}{} out of a text that it cannot read
     return parse(
         rf"\boxed{{{text}}}", [config], extraction_mode="first_match", parsing_timeout=None
     )
@@ -180,8 +176,6 @@ def _parsed(text: str) -> list:
 
 
 def _check_equal_values() -> None:
-    """Make Math-Verify compare small numbers by their relative difference, and never call undefined
-    values equal."""
     from math_verify import grader
 
     numeric_eq, symbolic_eq = grader.sympy_numeric_eq, grader.sympy_symbolic_eq
@@ -192,9 +186,8 @@ def _check_equal_values() -> None:
 
 
 def _differ(a, b, vanishing: bool = False) -> bool:
-    """Whether two values differ although Math-Verify calls them equal. It compares six decimals,
-    and its `evalf(chop=True)` replaces small numbers by zero, so that 1/2^99 equals 1/2^98. With
-    `vanishing`, expressions with variables are also compared, without `chop`."""
+    """Whether two values differ although Math-Verify, which compares six decimals and replaces small
+    numbers by zero, calls them equal. With `vanishing`, also expressions with variables."""
     from math_verify.grader import get_pct_val
     from sympy import Float, MatrixBase, MatrixExpr, nan, oo, zoo
 
@@ -235,8 +228,7 @@ def answer_questions() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _check_equal_values()
-    # The first comparison initialises SymPy. On a slow machine, this could exceed the time limit of
-    # the first question.
+    # initialises SymPy, which could exceed the time limit of the first question
     _is_equivalent("x^2 + 2x + 1", "(x + 1)^2")
     reset = _make_reset()
     print("true", file=replies, flush=True)
@@ -262,8 +254,8 @@ def _make_reset() -> Callable[[str], None]:
     or earlier questions.
 
     SymPy caches results, and draws at random the points at which it compares functions and the
-    order in which it derives assumptions, which is fixed here. The function clears the caches if
-    random numbers were drawn or a numbered dummy symbol was created since the last question.
+    order in which it derives assumptions. The function clears the caches if random numbers were
+    drawn or a numbered dummy symbol was created since the last question.
     """
     from math_verify import parser
     from sympy import Dummy
@@ -285,8 +277,7 @@ def _make_reset() -> Callable[[str], None]:
                 cached.cache_clear()
             draws.rng.setstate(states[0])
             random.setstate(states[1])
-        # The numbers of SymPy's dummy symbols start at a number that depends only on the question and
-        # is far above the numbers of the dummy symbols that SymPy creates when it is imported.
+        # a number that depends only on the question, far above those of SymPy's own dummy symbols
         dummies = Dummy._count = zlib.crc32(question.encode()) << 20
 
     return reset

@@ -3,8 +3,8 @@ expressions.
 
 Math-Verify may compute forever on a model's text ('9^{9^{9^9}}'). It therefore runs in a helper
 process with limits of processor time and memory: equivalence.py as a program, with JSON Lines over
-pipes. A process starts a helper for a question if no helper is idle, so threads
-that ask at the same time have a helper each. A comparison that ends its helper is undecided.
+pipes. Threads that ask at the same time have a helper each. A comparison that ends its helper is
+undecided.
 """
 
 import atexit
@@ -19,6 +19,7 @@ import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 
 from hardgrpo.grading import equivalence
 from hardgrpo.grading.quantities import (
@@ -32,11 +33,10 @@ from hardgrpo.grading.quantities import (
 from hardgrpo.runtime.errors import UserError
 
 LONGEST_EXPRESSION = 1000  # characters; longer texts are equal only if `same_text` holds
-# Limit of a question's processor time. A limit of wall time would make grades depend on the
-# machine's load. The mean time for answers of MATH-500 was 0.013 s.
+# Limit of a question's processor time: with a limit of wall time, grades would depend on the load.
 SECONDS = 10.0
-# Environment variables that the helper inherits: only variables that Python and its libraries need.
-# The helper must not have access tokens, because it processes texts of a model.
+# Environment variables that the helper inherits. It must not have access tokens, because it processes
+# texts of a model.
 HELPER_VARIABLES = re.compile(r"PATH|HOME|USER|LOGNAME|LANG|TZ|TMPDIR|PYTHON\w*|(LC|LD|DYLD)_\w+")
 
 
@@ -48,11 +48,9 @@ EMPTY_SETS = {r"\emptyset", r"\varnothing", r"\O", r"\{\}", "emptyset"}
 
 
 def check_installed() -> None:
-    """Raise a `UserError` if Math-Verify is not installed."""
     if importlib.util.find_spec("math_verify") is None:
         raise UserError(
-            "math expressions are graded by Math-Verify, which is not installed; `make test` and `make demo` install it"
-            " (envs/training.txt)"
+            "Math-Verify, which grades expressions, is not installed; `make setup` installs it"
         )
 
 
@@ -69,9 +67,8 @@ def _remove_spaces(text: str) -> str:
 
 @functools.lru_cache(maxsize=2**16)
 def equal(reference: str, answer: str) -> bool | None:
-    """Whether an answer is equivalent to a reference; None if undecided. As in Math-Verify, the
-    relation is not symmetric: an inequality as reference accepts a set as answer, but a set does
-    not accept an inequality."""
+    """Whether an answer is equivalent to a reference; None if undecided. As in Math-Verify, an
+    inequality as reference accepts a set as answer, but a set does not accept an inequality."""
     if same_text(reference, answer):
         return True
     if max(len(reference), len(answer)) > LONGEST_EXPRESSION:
@@ -99,9 +96,8 @@ def _compare_without_helper(reference: str, answer: str) -> bool | None:
 
 
 def _same_quantity(left: Quantity, right: Quantity) -> bool:
-    """Whether two quantities are equal. If only one is a ratio, equality after rounding to six
-    places suffices, unless the relative difference exceeds `equivalence.ROUNDING_TOLERANCE`. '50%'
-    equals both 50 and 1/2."""
+    """Whether two quantities are equal; if only one is a ratio, after rounding. '50%' equals both 50
+    and 1/2."""
     pairs = [(left.value, right.value)]
     if left.percent != right.percent:
         shares = [side.value / (100 if side.percent else 1) for side in (left, right)]
@@ -137,7 +133,7 @@ _idle_helpers: list[subprocess.Popen] = []
 
 
 def _ask(question: dict) -> bool | None:
-    """A helper's reply; None if the question exceeds its time limit or ends the helper."""
+    """A helper's reply; None if the question ends the helper."""
     helper = _take_helper()
     try:
         helper.stdin.write(json.dumps(question | {"seconds": SECONDS}).encode() + b"\n")
@@ -156,7 +152,6 @@ def _ask(question: dict) -> bool | None:
 
 
 def _take_helper() -> subprocess.Popen:
-    """An idle helper that still runs, or a new one."""
     while True:
         try:
             helper = _idle_helpers.pop()
@@ -181,17 +176,11 @@ def _start_helper() -> subprocess.Popen:
     }
     # -P: no import from the working folder
     command = [sys.executable, "-P", "-m", equivalence.__name__]
-    # Slurm sends SIGTERM to every process of a job step, but the current update of a training run
-    # still needs the helper.
+    # Slurm sends SIGTERM to all processes of a job, but the current update still needs the helper.
     signal_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:
         helper = subprocess.Popen(
-            command,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
+            command, env=environment, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, bufsize=0
         )
     except OSError as error:
         raise UserError(
@@ -221,13 +210,11 @@ def _stop(helper: subprocess.Popen) -> None:
 
 
 def stop_helpers() -> None:
-    """Stop the helpers that no thread uses."""
     while _idle_helpers:
         _stop(_idle_helpers.pop())
 
 
 def _reset_after_fork() -> None:
-    """Leave the helpers to the parent."""
     while _idle_helpers:
         helper = _idle_helpers.pop()
         helper.stdin.close()

@@ -1,10 +1,9 @@
 r"""Grade completions. Probe, reward and evaluation call the same function, `grade`.
 
-A grader receives the completion without the prompt. A grader extracts the answer and compares the answer with the reference
-twice: exactly (*strict*), and ignoring differences of notation (*lenient*). In some graders the
-strict result counts as *correct*, in others the lenient result (`forgiving`). *Answered*: the
-completion states an answer in the required form. *Readable*: the answer is of the kind that the
-grader compares (a word, a number, one letter, a mathematical expression).
+A grader extracts the answer of a completion and compares it with the reference twice: exactly
+(*strict*), and ignoring differences of notation (*lenient*). One of the two counts as *correct*
+(`forgiving`). *Answered*: the completion states an answer in the required form. *Readable*: the
+answer is of the kind that the grader compares (a word, a number, a letter, an expression).
 """
 
 import functools
@@ -20,9 +19,7 @@ from hardgrpo.runtime.errors import UserError
 
 @dataclass(frozen=True)
 class Grade:
-    """A grade. Strict implies lenient, lenient implies readable, readable implies answered.
-    `undecided`: the comparison exceeded its time limit or ended the helper process
-    (expressions.py); the completion counts as wrong."""
+    """A grade. Strict implies lenient, lenient implies readable, readable implies answered."""
 
     extracted: str | None
     answered: bool = False
@@ -30,11 +27,10 @@ class Grade:
     strict: bool = False
     lenient: bool = False
     readable: bool = False
-    undecided: bool = False
+    undecided: bool = False  # wrong, because the comparison exceeded its limits (expressions.py)
 
 
-# a program stops with an error if a larger share of completions is undecided
-UNDECIDED_SHARE = 0.001
+UNDECIDED_SHARE = 0.001  # a larger share of undecided completions is an error
 
 
 @dataclass(frozen=True)
@@ -50,8 +46,7 @@ class Grader:
     forgiving: bool = False  # whether lenient counts as correct
     # whether only the text after a model's reasoning counts; HE's released graders read everything
     after_reasoning: bool = True
-    # rewrites the reference answer of the data before the comparison
-    normalise: Callable[[str], str] = str.strip
+    normalise: Callable[[str], str] = str.strip  # rewrites the reference answer
 
     @property
     def needs_math_verify(self) -> bool:
@@ -68,7 +63,6 @@ class Grader:
 
 
 def grade(grader: str, completion: str, answer: str) -> Grade:
-    """Grade one completion against a reference answer; `grader` is a key of GRADERS."""
     rule = GRADERS[grader]
     extracted = extract_answer(grader, completion)
     if not extracted:  # None, or an empty box
@@ -88,8 +82,7 @@ def grade(grader: str, completion: str, answer: str) -> Grade:
 def grade_all(
     grader: str, completions: Sequence[str], answers: Sequence[str], processes: int = 1
 ) -> list[Grade]:
-    """Grades of completions. Math-Verify compares mathematical expressions in `processes`
-    processes."""
+    """Grades of completions, with `processes` helpers of Math-Verify."""
     if processes == 1 or not GRADERS[grader].needs_math_verify:
         return [grade(grader, *pair) for pair in zip(completions, answers, strict=True)]
     with ThreadPoolExecutor(processes) as threads:
@@ -97,24 +90,18 @@ def grade_all(
 
 
 def extract_answer(grader: str, completion: str) -> str | None:
-    """The answer that a completion states after its reasoning; None without one, or if the
-    completion ends in its reasoning."""
+    """The answer that a completion states after its reasoning, if any."""
     rule = GRADERS[grader]
     text = answer_part(completion) if rule.after_reasoning else completion
     return rule.extract(text) if text else None
 
 
 def check_decided(undecided: float, completions: int, place: str) -> None:
-    """Raise a `UserError` that starts with `place` if the share of undecided completions exceeds
-    UNDECIDED_SHARE.
-
-    A single undecided completion never raises the error.
-    """
+    """Refuse more than one undecided completion if their share exceeds UNDECIDED_SHARE."""
     if undecided > max(1, UNDECIDED_SHARE * completions):
         raise UserError(
-            f"{place}: {undecided:.0f} of {completions} completions could not be graded in {expressions.SECONDS:.0f} seconds of"
-            f" processor time each; at most {100 * UNDECIDED_SHARE:.1f} % may be undecided; look at the answers of these completions (in files of results/evaluation: column undecided), then"
-            " raise SECONDS in src/hardgrpo/grading/expressions.py or choose another grader for the task, and run again"
+            f"{place}: {undecided:.0f} of {completions} completions could not be graded in {expressions.SECONDS:.0f} seconds of processor time each, more than"
+            f" {100 * UNDECIDED_SHARE:.1f} %; choose another grader, or raise SECONDS in src/hardgrpo/grading/expressions.py"
         )
 
 
@@ -133,9 +120,8 @@ def accepts_reference(grader: str, answer: str) -> bool:
 
 
 def are_equal(grader: str, left: str, right: str) -> bool:
-    """Whether two extracted answers are equal, for the agreement of samples; equal texts always
-    are. The relation is symmetric, but with grader `math` not transitive: a fraction equals its
-    rounded decimal, and '50%' equals both 50 and 1/2."""
+    """Whether two extracted answers are equal, for the agreement of samples. The relation is
+    symmetric, but with grader `math` not transitive: '50%' equals both 50 and 1/2."""
     rule = GRADERS[grader]
     return left == right or any(
         _compare(rule, *pair)[rule.forgiving] for pair in ((left, right), (right, left))
@@ -146,16 +132,14 @@ def are_equal(grader: str, left: str, right: str) -> bool:
 
 
 def word_after_marks(completion: str) -> str | None:
-    """The first word after the last `####`, as in GSM8K's solutions: 'so 12 - 3 = 9 ; #### 9' ->
-    '9'."""
+    """The first word after the last `####`: 'so 12 - 3 = 9 ; #### 9' -> '9'."""
     _, mark, tail = completion.rpartition("####")
     words = tail.split(maxsplit=1)
     return words[0] if mark and words else None
 
 
 def number_after_marks(completion: str) -> str | None:
-    """Like `word_after_marks`, but skip a colon directly after the marks, and join a currency sign
-    to the word after it."""
+    """Like `word_after_marks`, but skip a colon, and join a currency sign to the word after it."""
     _, mark, tail = completion.rpartition("####")
     match = re.match(r":?\s*((?:\\?[$€£¥₹]\s*)?\S+)", tail)
     return match.group(1) if mark and match else None
@@ -179,7 +163,7 @@ def last_box(completion: str) -> str | None:
 
 
 def line_of_last_box(completion: str) -> str | None:
-    r"""The text between the last `\boxed{` and the last closing brace of its line, for answers that
+    r"""The text between the last `\boxed{` and the last closing brace of its line, because answers
     may have unpaired braces: '\boxed{] }}' -> '] }'."""
     _, mark, tail = completion.rpartition("\\boxed{")
     content, brace, _ = tail.partition("\n")[0].rpartition("}")
@@ -190,23 +174,20 @@ def line_of_last_box(completion: str) -> str | None:
 
 
 def same_text(reference: str, extracted: str) -> bool:
-    """Whether both texts are equal, as in HE's released code for choices: for reference '(B)',
-    '(B)' is right and 'B' is wrong."""
+    """Whether both texts are equal, as in HE's released code for choices."""
     return reference == extracted
 
 
 def same_word(reference: str, extracted: str) -> bool:
     r"""Whether both are the same words, or the same letter: 'Paris', '**paris**' and
-    '\text{“Paris”}.' are equal. Ignored are, as in `quantities.normalise_words`, marks, case, white
-    space and final punctuation."""
+    '\text{“Paris”}.' are equal, as in `quantities.normalise_words`."""
     return quantities.normalise_words(reference) == quantities.normalise_words(
         extracted
     ) or same_letter(reference, extracted)
 
 
 def same_characters(reference: str, extracted: str) -> bool:
-    """Whether both texts are equal except for case, white space, and surrounding commas, full stops
-    and semicolons."""
+    """Whether both texts are equal except for case, white space, and surrounding ',', '.', ';'."""
     left, right = ("".join(text.split()).strip(".,;").casefold() for text in (reference, extracted))
     return left == right
 
@@ -215,13 +196,11 @@ OPTIONAL_BRACKETS = re.compile(r"[(\[{]?(.*?)[)\]}]?", re.DOTALL)
 
 
 def same_letter(reference: str, extracted: str) -> bool:
-    r"""Whether both are the same letter: '(B)', 'B', 'b.', '**B**' and '\text{(B)}' are equal.
-    Other texts never match."""
+    r"""Whether both are the same letter: '(B)', 'B', 'b.', '**B**' and '\text{(B)}' are equal."""
     return _letter(extracted) is not None and _letter(extracted) == _letter(reference)
 
 
 def is_letter(text: str) -> bool:
-    """Whether an answer is one letter, as in `same_letter`."""
     return _letter(text) is not None
 
 
@@ -241,7 +220,6 @@ def same_brackets(reference: str, extracted: str) -> bool:
 
 
 def are_brackets(extracted: str) -> bool:
-    """Whether an answer consists only of brackets."""
     return bool(re.fullmatch(r"[][(){}<>]+", IGNORED_BESIDE_BRACKETS.sub("", extracted)))
 
 
@@ -255,20 +233,17 @@ def same_integer(reference: str, extracted: str) -> bool:
 
 
 def same_number(reference: str, extracted: str) -> bool:
-    """Whether both are exactly the same number. Separators, currency, units and the notation of
-    fractions are ignored."""
+    """Whether both are exactly the same number, in any notation that `quantities` reads."""
     value = quantities.read_number(extracted)
     return value is not None and value == quantities.read_number(reference)
 
 
 def reads_number(extracted: str) -> bool:
-    """Whether an answer is exactly one number."""
     return quantities.read_number(extracted) is not None
 
 
 def normalise_integer(answer: str) -> str:
-    """Write an integer reference as plain digits ('1,080' becomes '1080'). Any other reference is
-    only stripped."""
+    """Write an integer reference as plain digits ('1,080' becomes '1080')."""
     value = quantities.read_number(answer)
     return answer.strip() if value is None or value.denominator != 1 else str(value)
 
@@ -305,8 +280,6 @@ GRADERS: dict[str, Grader] = {
 
 
 def check_grader(name: str) -> None:
-    """Raise a `UserError` if there is no grader `name`, or if a package that the grader needs is
-    not installed."""
     if name not in GRADERS:
         raise UserError(f"unknown grader '{name}'; expected one of {', '.join(GRADERS)}")
     if GRADERS[name].needs_math_verify:

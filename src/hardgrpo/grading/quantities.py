@@ -1,5 +1,4 @@
-r"""Read quantities. A quantity is one exact number with its sign, currency, percent sign, unit and
-words."""
+r"""Read quantities: one exact number with its sign, currency, percent sign, unit and words."""
 
 import functools
 import re
@@ -52,8 +51,7 @@ def to_latex(text: str) -> str:
     r"""The text with LaTeX in place of Unicode: '5²' -> '5^{2}', '7½' -> '7\frac{1}{2}', '5π' ->
     '5\pi ', '١٨' -> '18'. Letters lose their combining marks."""
     text = to_latex_with_accents(text)
-    # Remove a combining mark that belongs to a letter, as in Hindi. Keep a mark after a digit,
-    # because it changes the number.
+    # a mark after a digit changes the number
     return (
         text
         if text.isascii()
@@ -252,7 +250,6 @@ def is_number(text: str) -> bool:
 
 
 def read_quantity(text: str) -> Quantity | None:
-    """The quantity that an answer states, or None if it does not state exactly one number."""
     return _read_answer(text) if len(text) <= LONGEST_NUMBER else None
 
 
@@ -395,18 +392,8 @@ MAGNITUDE_CHARACTER = re.compile(
     )
 )
 # letters for a power of ten after an amount of money
-MONEY_LETTERS = {
-    "k": 3,
-    "l": 5,
-    "m": 6,
-    "mm": 6,
-    "mn": 6,
-    "cr": 7,
-    "b": 9,
-    "bn": 9,
-    "t": 12,
-    "tn": 12,
-}
+MONEY_LETTERS = {"k": 3, "l": 5, "m": 6, "mm": 6, "mn": 6, "cr": 7, "b": 9, "bn": 9}
+MONEY_LETTERS |= {"t": 12, "tn": 12}
 MONEY_LETTER = re.compile(rf" ?({'|'.join(MONEY_LETTERS)})(?![\w^/])", re.IGNORECASE)
 MONTHS = (
     "jan(?:uar[yi]?|vier|eiro)?|gennaio|enero|feb(?:ruar[yi]?|rero|braio)?|février|fevereiro|mar(?:ch|s|ts?|zo|ço|et|ca)?|maart|märz"
@@ -450,9 +437,8 @@ def is_unit(text: str) -> bool:
 
 
 def _read_unit(suffix: str, sign: str = "") -> tuple[int | None, bool]:
-    """(factor, whether there are bare letters) of the text after a number. The factor is 1 for a
-    unit, 10**6 for 'million dollars', and None if the text is not a unit. `sign`: the text before
-    the number."""
+    """(factor, whether there are bare letters) of the text after a number; `sign` is the text before
+    the number. The factor is 1 for a unit, 10**6 for 'million dollars', None if it is no unit."""
     if not suffix:
         return 1, False
     phrase = TEXT.sub(r" \1 ", suffix)

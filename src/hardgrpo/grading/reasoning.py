@@ -12,8 +12,8 @@ LEAST_SHARE = 0.2  # a completion may quote a closing mark without being a reaso
 
 
 def starts_in_reasoning(completions: Iterable[str]) -> bool:
-    """Whether the chat template of the model opens the reasoning, so that completions only close
-    it: a part of the completions have a closing mark before any opening mark."""
+    """Whether completions only close the reasoning, because the chat template opens it: a part of
+    them have a closing mark before any opening mark."""
     number = total = 0
     for text in completions:
         closing = CLOSING.search(text)
@@ -23,14 +23,8 @@ def starts_in_reasoning(completions: Iterable[str]) -> bool:
 
 
 def answer_part(completion: str, in_reasoning: bool = False) -> str | None:
-    """The text after the reasoning; the whole completion if it has no reasoning; None if the
-    completion ends in its reasoning. With `in_reasoning`, the completion starts in the reasoning
-    (`starts_in_reasoning`)."""
-    closings = list(CLOSING.finditer(completion))
-    if closings:
-        answer = completion[closings[-1].end() :]
-    elif in_reasoning:
-        return None
-    else:
-        answer = completion
-    return None if OPENING.search(answer) else answer
+    """The text after the reasoning, if any; None if the completion ends in its reasoning. With
+    `in_reasoning`, the completion starts in the reasoning (`starts_in_reasoning`)."""
+    *reasoning, answer = CLOSING.split(completion)
+    ends_in_reasoning = OPENING.search(answer) or (in_reasoning and not reasoning)
+    return None if ends_in_reasoning else answer

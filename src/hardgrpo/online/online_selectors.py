@@ -1,10 +1,9 @@
 """Selectors choose, during training, the prompts for which rollouts are sampled next (ask and
 tell).
 
-Each sampling step samples `group_size` rollouts for each of `prompts_per_update` prompts. The
-trainer asks for prompts (`ask`) and reports the share of rewarded rollouts of each group (`tell`).
-A selector's choices depend only on the seed and the earlier calls, so a run resumes by repeating
-these calls (`replay`). The pool of a selector is the run's subset.
+The trainer asks for prompts (`ask`) and reports the share of rewarded rollouts of each group
+(`tell`). A selector's choices depend only on the seed and the earlier calls, so a run resumes by
+repeating these calls (`replay`). The pool of a selector is the run's subset.
 """
 
 import math
@@ -37,7 +36,6 @@ class Pool:
 
 
 def make(recipe: dict, pool: Pool, seed: int) -> "Selector":
-    """The selector of a recipe for a pool. Raise a `UserError` if the pool is too small."""
     settings = selectors.with_defaults(recipe)
     if settings.get("reference", 0) > len(pool.ids):
         raise UserError(
@@ -50,12 +48,11 @@ def make(recipe: dict, pool: Pool, seed: int) -> "Selector":
 
 
 class Selector:
-    """The interface of all selectors. `make` calls KINDS[kind](settings with group_size, pool,
-    steps of the run, seed)."""
+    """The interface of all selectors."""
 
     def ask(self, step: int, max_prompts: int) -> PromptBatch:
-        """Return 1 to `max_prompts` ids of the pool to sample next; steps are counted from 1. The
-        trainer calls `ask` again until the step has enough prompts."""
+        """1 to `max_prompts` ids of the pool to sample next; steps are counted from 1. The trainer
+        calls `ask` again until the step has enough prompts."""
         raise NotImplementedError
 
     def tell(self, step: int, prompts: PromptBatch, shares: list[float]) -> None:
@@ -70,14 +67,13 @@ def replay(selector: Selector, calls: list[tuple[int, int, list[float]]]) -> Non
 
 
 class Epochs:
-    """Takes prompts one by one, in shuffled epochs of the pool. `position`: number of prompts
-    taken."""
+    """Takes prompts one by one, in shuffled epochs of the pool."""
 
     def __init__(self, ids: list[str], seed: int):
-        self.ids, self.seed, self.position, self.order = ids, seed, 0, list(ids)
+        self.ids, self.seed, self.order = ids, seed, list(ids)
+        self.position = 0  # number of prompts taken
 
     def take(self) -> str:
-        """The id of the next prompt."""
         epoch, place = divmod(self.position, len(self.ids))
         if place == 0:
             self.order = list(self.ids)
@@ -88,8 +84,8 @@ class Epochs:
 
 class Dynamic(Selector):
     """Dynamic sampling (DAPO, arXiv 2503.14476, section 3.2): the trainer drops groups that are all
-    right or all wrong, and samples until there are enough groups for an update. Surplus groups are
-    discarded. Difference: for an update of 512 groups, DAPO samples 1,536 prompts at a time."""
+    right or all wrong, and samples until there are enough groups for an update. Difference: for an
+    update of 512 groups, DAPO samples 1,536 prompts at a time."""
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         self.epochs = Epochs(pool.ids, seed)
@@ -103,8 +99,8 @@ class Skip(Dynamic):
     prompt were all right, or all wrong, the prompt is skipped with probability 1 - max(p^z, least).
     All-right and all-wrong groups each have a p, which starts at `explore`. After the first epoch,
     each step lowers p by `step` if at least the share `easy` (`hard`) of its groups was all right
-    (all wrong), and otherwise raises p, within LIMITS. Differences: the released code changes p
-    once per update, and the paper also adapts the number of prompts per step."""
+    (all wrong), and otherwise raises p, within LIMITS. Difference: the released code changes p once
+    per update."""
 
     LIMITS = 0.05, 0.95  # lowest and highest p, as in the released code
 
@@ -149,8 +145,7 @@ class Beta(Selector):
     """MoPPS (arXiv 2507.04632): each prompt's pass rate has a Beta(a, b) posterior, at first
     Beta(1, 1). Take the prompts whose rates, drawn from the posteriors, are nearest to `target`.
     After a group of n rollouts with the rewarded share s, a = discount * a + (1 - discount) + n s,
-    and b likewise with 1 - s. Difference: the paper considers a random part of the pool with eight
-    times the prompts of an update."""
+    and b likewise with 1 - s. Difference: the paper considers a random part of the pool."""
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         self.settings, self.ids, self.seed = settings, pool.ids, seed
@@ -176,18 +171,14 @@ class Targeted(Selector):
     rate of a prompt with embedding q is the mean of the anchors' pass rates, weighted by softmax(q
     . r / sqrt(width)) over the anchors' embeddings r, and corrected by `calibrate`. Until the next
     cycle, each step draws prompts from the whole pool, without replacement, with probability
-    proportional to exp(-|predicted - 1/2| / sharpness).
-
-    Difference: the paper embeds with another model and a trained head; here an embedding is the
-    mean of the base model's last hidden states, standardised over the pool.
-    """
+    proportional to exp(-|predicted - 1/2| / sharpness). Difference: the paper embeds with another
+    model and a trained head, here with the base model's last hidden states."""
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         self.settings, self.ids, self.seed = settings, pool.ids, seed
         self.index = {prompt: index for index, prompt in enumerate(pool.ids)}
         self.embeddings = pool.embeddings
-        # anchor prompts of the current cycle, as indices into the pool
-        self.anchor_prompts: list[int] = []
+        self.anchor_prompts: list[int] = []  # of the current cycle, as indices into the pool
         self.shares: list[float] = []  # pass rates of the anchor prompts sampled so far
         self.predicted: np.ndarray | None = None
 
@@ -206,8 +197,7 @@ class Targeted(Selector):
                 self.embeddings, np.array(self.anchor_prompts), np.array(self.shares)
             )
         rng = np.random.Generator(np.random.PCG64(derive_seed(self.seed, "targeted", step)))
-        # Gumbel top-k trick: the prompts with the largest values of log-weight + Gumbel noise are a
-        # draw without replacement in proportion to the weights.
+        # Gumbel top-k trick: the largest log-weights + Gumbel noise are a draw without replacement
         scores = -np.abs(self.predicted - 0.5) / self.settings["sharpness"] + rng.gumbel(
             size=len(self.ids)
         )
@@ -224,7 +214,7 @@ class Targeted(Selector):
 class Curriculum(Selector):
     """A curriculum (Parashar et al., arXiv 2506.06632): one even pass over the pool, sorted by tier
     or by the base model's pass rate, ties in random order. Difference: the paper draws tiers at
-    random, with probabilities that move from the first to the last tiers."""
+    random."""
 
     def __init__(self, settings: dict, pool: Pool, steps: int, seed: int):
         order = list(pool.ids)
@@ -266,17 +256,14 @@ def predict_pass_rates(
     embeddings: np.ndarray, anchor_prompts: np.ndarray, anchor_rates: np.ndarray
 ) -> np.ndarray:
     """Predicted pass rates (n,) of all prompts: attention over the anchor prompts, then
-    `calibrate`. `embeddings` (n, width) are of `standardise`, `anchor_prompts` (k,) indices with
-    `anchor_rates` (k,)."""
+    `calibrate`. `embeddings` (n, width) are of `standardise`, `anchor_prompts` (k,) indices."""
     keys = embeddings[anchor_prompts]
     predicted = attend(embeddings @ keys.T, anchor_rates)
+    if len(anchor_rates) == 1:
+        return np.full(len(predicted), anchor_rates[0])
     scores_without_self = keys @ keys.T
     np.fill_diagonal(scores_without_self, -np.inf)
-    return calibrate(
-        predicted,
-        attend(scores_without_self, anchor_rates) if len(anchor_rates) > 1 else anchor_rates,
-        anchor_rates,
-    )
+    return calibrate(predicted, attend(scores_without_self, anchor_rates), anchor_rates)
 
 
 def attend(scores: np.ndarray, anchor_rates: np.ndarray) -> np.ndarray:
@@ -293,17 +280,14 @@ def calibrate(
     Difference: in arXiv 2506.05316 a trained network computes w and c from the anchors' pass rates.
 
     The result is the anchors' mean pass rate if all their pass rates or all leave-one-out
-    predictions are equal, or if w is not positive. (If anchors do not predict each other, w is
-    negative: a leave-one-out prediction is close to the mean of the others, which is high if the
-    omitted rate is low.)
+    predictions are equal, or if w is not positive, as where anchors do not predict each other.
     """
-    if np.ptp(anchor_rates) == 0 or np.ptp(leave_one_out) == 0:
-        return np.full(len(predicted), anchor_rates.mean())
-    features = np.column_stack([np.ones(len(leave_one_out)), logit(leave_one_out)])
-    intercept, slope = logistic_regression(anchor_rates, features)
-    if slope <= 0:
-        return np.full(len(predicted), anchor_rates.mean())
-    return 1 / (1 + np.exp(-(intercept + slope * logit(predicted))))
+    if np.ptp(anchor_rates) > 0 and np.ptp(leave_one_out) > 0:
+        features = np.column_stack([np.ones(len(leave_one_out)), logit(leave_one_out)])
+        intercept, slope = logistic_regression(anchor_rates, features)
+        if slope > 0:
+            return 1 / (1 + np.exp(-(intercept + slope * logit(predicted))))
+    return np.full(len(predicted), anchor_rates.mean())
 
 
 def logit(share: np.ndarray) -> np.ndarray:
@@ -314,8 +298,7 @@ def logit(share: np.ndarray) -> np.ndarray:
 
 def standardise(embeddings: np.ndarray) -> np.ndarray:
     """Embeddings (prompts, width) with columns of mean 0 and standard deviation 1, divided by the
-    fourth root of the width, so that a dot product of rows is the attention score q . r /
-    sqrt(width)."""
+    fourth root of the width, so that a dot product of rows is q . r / sqrt(width)."""
     deviation = embeddings.std(axis=0)
     centred = (embeddings - embeddings.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
     return centred / math.sqrt(math.sqrt(embeddings.shape[1]))

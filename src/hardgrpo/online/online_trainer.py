@@ -1,11 +1,12 @@
-"""TRL's GRPOTrainer with a selector that chooses the prompts of each sampling step
-(`online_selectors.py`), or with process rewards. Imports torch and TRL.
+"""TRL's GRPOTrainer with a selector that chooses the prompts of each sampling step, or with process
+rewards. Imports torch and TRL.
 
 In a sampling step (a step of TRL's trainer), the trainer calls the selector until it has sampled as
 many rollouts as an update without a selector has. It updates the model if there are enough groups;
 otherwise the step changes neither the weights nor the optimiser's state.
 """
 
+import operator
 from pathlib import Path
 
 import numpy as np
@@ -37,13 +38,11 @@ class OnlineTrainer(Trainer):
         self.rows, self.selector, self.recipe = rows, selector, recipe
         self.settings = selectors.with_defaults(recipe) if selector else {}
         self.is_off_policy = bool(self.settings.get("replay"))
-        # calls of the selector: step, `max_prompts` of `ask`, shares of `tell`
-        self.selector_calls: list[tuple[int, int, list[float]]] = []
+        self.selector_calls: list[tuple[int, int, list[float]]] = []  # as in `replay`
         # groups that wait until there are enough for an update
         self.pending: list[rollout_groups.Group] = []
         self.buffer: list[rollout_groups.Group] = []  # groups for replay, the newest last
-        # all prompts sampled so far; each needs a label if the reward uses labels
-        self.labelled_prompts: set[str] = set()
+        self.labelled_prompts: set[str] = set()  # all prompts sampled so far
         self.steps_since_update = 0
         self.is_idle = False  # whether the current step leaves the model unchanged
         self.process_rewards = (
@@ -73,26 +72,22 @@ class OnlineTrainer(Trainer):
             calls.append((prompts, batch, self.rewards))
             missing -= len(prompts.ids)
         batch, counts = self._training_batch(calls)
-        new_prompts = {
-            prompt for prompts, _, _ in calls for prompt in prompts.ids
-        } - self.labelled_prompts
-        self.labelled_prompts |= new_prompts
+        labels = len(self.labelled_prompts)
+        self.labelled_prompts.update(prompt for prompts, _, _ in calls for prompt in prompts.ids)
         self.is_idle = batch is None
-        counts |= {"labels": len(new_prompts), "trained": int(not self.is_idle)}
+        counts |= {"labels": len(self.labelled_prompts) - labels, "trained": int(not self.is_idle)}
         self._log_step([len(prompts.ids) for prompts, _, _ in calls], counts)
         # Without an update, `_compute_loss` ignores the batch, but TRL needs the usual number of
         # rows.
         if self.is_idle:
             _, batch, _ = calls[-1]
-            rows = torch.arange(len(inputs), device=self.accelerator.device)
-            rows = rows % len(batch["advantages"])
+            rows = [row % len(batch["advantages"]) for row in range(len(inputs))]
             return {name: value[rows] if value.ndim else value for name, value in batch.items()}
         rewards = batch.pop("rewards")
         if len(rewards) % self.args.steps_per_generation:
             raise UserError(
-                f"recipe: an update has {len(rewards)} rollouts, which do not divide evenly into {self.args.steps_per_generation} micro-batches; set"
-                " another gpus.*.micro_batch of the model (option --micro-batch if you call the program), or change selector.groups or"
-                " selector.reference"
+                f"recipe: an update has {len(rewards)} rollouts, which do not divide evenly into {self.args.steps_per_generation} micro-batches; change"
+                " micro_batch of the model, selector.groups or selector.reference"
             )
         if self.process_rewards:
             batch["advantages"] = self.process_rewards.learn(batch, rewards, size)
@@ -107,8 +102,7 @@ class OnlineTrainer(Trainer):
         return by_function
 
     def _training_batch(self, calls: list) -> tuple[dict | None, dict]:
-        """(batch of this step's update including `rewards`, or None without an update; rollout
-        counts for the log)."""
+        """(batch of this step's update, if any, with its `rewards`; counts for the log)."""
         size = self.num_generations
         rollouts = sum(len(rewards) for _, _, rewards in calls)
         fills_updates = self.settings.get("kind") in selectors.KINDS_WITH_MIXED_GROUPS_ONLY
@@ -131,9 +125,8 @@ class OnlineTrainer(Trainer):
     def _fill_update(
         self, new_groups: list[rollout_groups.Group], rollouts: int
     ) -> tuple[dict | None, dict]:
-        """Like `_training_batch`, but without groups whose rewards are equal. The batch is None
-        until enough mixed groups are pending. Raise a `UserError` after `most_steps` steps without
-        an update."""
+        """Like `_training_batch`, but only with mixed groups, as soon as enough of them are pending.
+        More than `most_steps` steps without an update are an error."""
         mixed = [group for group in new_groups if group.is_mixed]
         self.pending += mixed
         self.steps_since_update += 1
@@ -142,32 +135,25 @@ class OnlineTrainer(Trainer):
             if self.steps_since_update >= self.settings["most_steps"]:
                 prompts = self.steps_since_update * self.recipe["prompts_per_update"]
                 raise UserError(
-                    f"recipe: selector {self.settings['kind']}: {prompts} prompts were tried in {self.steps_since_update} sampling steps, and only"
+                    f"recipe: selector {self.settings['kind']}: of {prompts} prompts in {self.steps_since_update} sampling steps, only"
                     f" {len(self.pending)} groups were neither all right nor all wrong, but an update needs {update_groups}; choose prompts that"
-                    " the model solves sometimes (policy), raise group_size, or raise selector.most_steps"
+                    " the model solves sometimes, or raise group_size or selector.most_steps"
                 )
             return None, self._rollout_counts(rollouts, len(mixed))
         surplus = len(self.pending) - update_groups
         update, self.pending, self.steps_since_update = self.pending[:update_groups], [], 0
         return self._join(update), self._rollout_counts(rollouts, len(mixed) - surplus)
 
-    def _rollout_counts(
-        self, rollouts: int, new_groups: int, replayed_groups: int = 0
-    ) -> dict[str, int]:
-        """Numbers of kept, replayed and discarded rollouts, for the log."""
+    def _rollout_counts(self, rollouts: int, new_groups: int, replayed_groups: int = 0) -> dict:
         size = self.num_generations
-        return {
-            "kept": new_groups * size,
-            "replayed": replayed_groups * size,
-            "thrown_away": rollouts - new_groups * size,
-        }
+        kept, replayed = new_groups * size, replayed_groups * size
+        return {"kept": kept, "replayed": replayed, "thrown_away": rollouts - kept}
 
     def _draw_replayed(
         self, new_groups: list[rollout_groups.Group], most_groups: int
     ) -> list[rollout_groups.Group]:
-        """Draw up to `most_groups` groups of earlier steps from the buffer, so that their rollouts
-        and those of this step divide evenly into the micro-batches. Then add this step's mixed
-        groups to the buffer."""
+        """Up to `most_groups` groups of earlier steps, so that all rollouts divide evenly into the
+        micro-batches. This step's mixed groups join the buffer."""
         if not most_groups:
             return []
         seed = online_selectors.derive_seed(self.args.seed, "replay", self.state.global_step + 1)
@@ -207,20 +193,16 @@ class OnlineTrainer(Trainer):
         return super()._compute_loss(model, inputs)
 
     def _log_step(self, call_sizes: list[int], counts: dict) -> None:
-        """Reduce a metric's values in the calls of a step to one: the maximum or minimum if the
-        metric's name says so, else the mean over rollouts. Add `counts`. `call_sizes`: prompts of
-        each call."""
-        metrics, size = self._metrics["train"], self.num_generations
+        """Reduce a metric's values in the calls of a step, of `call_sizes` prompts, to one: the
+        maximum or minimum if the metric's name says so, else the mean over rollouts. Add `counts`."""
+        metrics, prompts = self._metrics["train"], sum(call_sizes)
+        mean = lambda values: sum(map(operator.mul, values, call_sizes)) / prompts
         for name, values in metrics.items():
             if len(call_sizes) > 1 and len(values) == len(call_sizes):
                 # TRL's names: completions/max_length, .../max
                 reduction = name.rpartition("/")[2].partition("_")[0]
-                if reduction in ("max", "min"):
-                    metrics[name] = [max(values) if reduction == "max" else min(values)]
-                else:
-                    total = sum(value * prompts for value, prompts in zip(values, call_sizes))
-                    metrics[name] = [total / sum(call_sizes)]
-        metrics["prompts"], metrics["rollouts"] = [sum(call_sizes)], [sum(call_sizes) * size]
+                metrics[name] = [{"max": max, "min": min}.get(reduction, mean)(values)]
+        counts |= {"prompts": prompts, "rollouts": prompts * self.num_generations}
         for name, value in counts.items():
             metrics[name] = [value]
 
@@ -234,8 +216,8 @@ class OnlineTrainer(Trainer):
         is_finished = self.state.global_step == self.state.max_steps
         if is_finished and update_counts and not any(update_counts):
             raise UserError(
-                f"recipe: none of the {len(update_counts)} sampling steps of the run had groups to train on, so no weight was updated; choose prompts that"
-                " the model solves sometimes (policy), raise updates, or lower selector.groups or selector.reference"
+                f"recipe: none of the {len(update_counts)} sampling steps had groups to train on; choose prompts that the model solves sometimes, raise"
+                " updates, or lower selector.groups or selector.reference"
             )
         return output
 
@@ -271,11 +253,8 @@ class OnlineTrainer(Trainer):
 
 
 def build_trainer(run: recipes.Run, tokenizer) -> OnlineTrainer:
-    """The trainer of a recipe with a selector or process rewards."""
     arguments, rows, schedule = loop.grpo_arguments(run, tokenizer)
-    # With a selector, which chooses the prompts itself, only the number of the dataset's rows in a
-    # sampling step is used. Without a selector (process rewards alone), the prompts are those of
-    # the dataset.
+    # a selector uses only the number of the dataset's rows
     dataset = Dataset.from_list([{"id": prompt} | rows[prompt] for prompt in schedule])
     recipe, selector = run.spec.training, None
     if recipe.get("selector"):
@@ -288,8 +267,6 @@ def build_trainer(run: recipes.Run, tokenizer) -> OnlineTrainer:
 def make_selector(
     run: recipes.Run, rows: dict[str, dict], model, tokenizer
 ) -> online_selectors.Selector:
-    """The selector of a run. `rows` are rows of TRL's dataset by prompt id. Raise a `UserError` if
-    the selector lacks prompts or their measures."""
     spec, recipe, prompts = run.spec, run.spec.training, list(rows)
     settings = selectors.with_defaults(recipe)
     measures = embeddings = None
@@ -308,8 +285,7 @@ def make_selector(
 def curriculum_measures(
     spec: Spec, problems: dict, prompts: list[str], measure: str
 ) -> dict[str, float]:
-    """{prompt id: its tier, or its pass rate in the subset's file}. Tiers from a CSV file are
-    strings. Raise a `UserError` if the value of a prompt is missing or not a number."""
+    """{prompt id: its tier, or its pass rate in the subset's file}, as numbers."""
     if measure == "tier":
         source, values = spec.problems, {name: problems[name].get("tier") for name in prompts}
     else:
@@ -321,8 +297,7 @@ def curriculum_measures(
             measures[prompt] = float(values[prompt])
         except (TypeError, ValueError):
             raise UserError(
-                f"{source}: prompt '{prompt}' has the {measure} {values[prompt]!r}, and the recipe's curriculum sorts numbers; choose another"
-                f" selector.by, or a policy and a task whose prompts have a {measure}"
+                f"{source}: prompt '{prompt}' has the {measure} {values[prompt]!r}, and the recipe's curriculum sorts numbers; choose another selector.by"
             ) from None
     return measures
 
@@ -339,16 +314,11 @@ def embed_prompts(model, tokenizer, prompts: dict[str, dict], chat: dict) -> np.
     with torch.no_grad():
         for start in range(0, len(token_ids), EMBEDDED_TOGETHER):
             batch = order[start : start + EMBEDDED_TOGETHER]
-            rows = [token_ids[index] for index in batch]
-            width = max(map(len, rows))
-            mask = torch.tensor(
-                [[1] * len(row) + [0] * (width - len(row)) for row in rows], device=model.device
-            )
-            ids = torch.tensor(
-                [row + [tokenizer.pad_token_id] * (width - len(row)) for row in rows],
-                device=model.device,
-            )
-            hidden = decoder(input_ids=ids, attention_mask=mask).last_hidden_state.float()
+            rows = {"input_ids": [token_ids[index] for index in batch]}
+            inputs = tokenizer.pad(rows, padding_side="right", return_tensors="pt")
+            inputs = inputs.to(model.device)
+            mask = inputs["attention_mask"]
+            hidden = decoder(**inputs).last_hidden_state.float()
             sums = (hidden * mask[..., None]).sum(dim=1)
             embeddings[batch] = (sums / mask.sum(dim=1, keepdim=True)).double().cpu().numpy()
     return online_selectors.standardise(embeddings)

@@ -12,14 +12,11 @@ size / (group size - 1).)
 
 As in the released code (verl, recipe/prime), the reward model is first trained on a batch and then
 computes the batch's token rewards, which are divided by the largest absolute suffix sum in the
-batch. A completion's last token has no process reward. Differences of the released code: the last
-token has the outcome reward, the differences of token rewards from the mean over all n rollouts are
-multiplied by n / (n - 1), and advantages are standardised. The paper also samples until enough
-prompts have a pass rate of .2 to .8; here, the recipe's `selector` can filter so.
+batch. Difference: in the released code, a completion's last token has the outcome reward, and
+advantages are standardised.
 
 The reward model has no modules of its own: during its passes, the modules of the trained model use
-its weights. With an adapter, only the adapter's weights are exchanged, and the reference is the
-model without its adapter.
+its weights.
 """
 
 import contextlib
@@ -35,22 +32,13 @@ class ProcessRewards:
 
     def __init__(self, trainer, recipe: dict):
         self.trainer, self.recipe = trainer, recipe
-        self.model_weights = {
-            name: weights
-            for name, weights in trainer.model.named_parameters()
-            if weights.requires_grad
-        }
-        self.weights = {
-            name: torch.nn.Parameter(weights.detach().clone())
-            for name, weights in self.model_weights.items()
-        }
+        self.parameters = [p for p in trainer.model.parameters() if p.requires_grad]
+        self.weights = [torch.nn.Parameter(p.detach().clone()) for p in self.parameters]
         self.reference = None  # with an adapter, the reference is the model without its adapter
         if not hasattr(trainer.model, "disable_adapter"):
-            self.reference = {
-                name: weights.detach().clone() for name, weights in self.model_weights.items()
-            }
+            self.reference = [p.detach().clone() for p in self.parameters]
         self.optimiser = torch.optim.AdamW(
-            self.weights.values(),
+            self.weights,
             lr=recipe["learning_rate"],
             weight_decay=0.0,
             fused=trainer.args.use_cpu or None,  # see `recipes.optimiser`
@@ -58,8 +46,8 @@ class ProcessRewards:
         self.metrics: dict[str, float] = {}
 
     def learn(self, batch: dict, rewards: torch.Tensor, group_size: int) -> torch.Tensor:
-        """Train the reward model on a batch and return the batch's advantages (rollouts, tokens).
-        `rewards` (rollouts,) are 1 or 0."""
+        """Train the reward model on a batch with `rewards` (rollouts,) of 1 or 0. Return the batch's
+        advantages (rollouts, tokens)."""
         mask = batch["completion_mask"]
         with torch.no_grad(), self._use_reference():
             reference_logps = self._log_probabilities(batch, slice(None))
@@ -78,9 +66,9 @@ class ProcessRewards:
                     loss.backward()
                 total_loss += loss.item()
                 correct += ((score > 0) == (rewards[rows] > 0.5)).sum().item()
-            for name, weights in self.weights.items():
-                weights.grad = self.model_weights[name].grad
-        torch.nn.utils.clip_grad_norm_(self.weights.values(), self.recipe["max_grad_norm"])
+            for weights, parameter in zip(self.weights, self.parameters):
+                weights.grad = parameter.grad
+        torch.nn.utils.clip_grad_norm_(self.weights, self.recipe["max_grad_norm"])
         self.optimiser.step()
         self.optimiser.zero_grad()
         self._clear_gradients()
@@ -92,8 +80,6 @@ class ProcessRewards:
         return outcome_advantages + self.recipe["weight"] * process_advantages
 
     def _log_probabilities(self, batch: dict, rows: slice) -> torch.Tensor:
-        """Log-probabilities (rollouts, tokens) of the completion tokens under the modules' current
-        weights."""
         ids = torch.cat([batch["prompt_ids"][rows], batch["completion_ids"][rows]], dim=1)
         mask = torch.cat([batch["prompt_mask"][rows], batch["completion_mask"][rows]], dim=1)
         tokens = batch["completion_ids"].size(1)
@@ -103,17 +89,17 @@ class ProcessRewards:
         )[0]
 
     @contextlib.contextmanager
-    def _use_weights(self, weights: dict[str, torch.Tensor]) -> Iterator[None]:
+    def _use_weights(self, weights: list[torch.Tensor]) -> Iterator[None]:
         """Let the model's modules compute with `weights`, also in the backward pass, which may
         recompute layers."""
-        model_data = {name: parameter.data for name, parameter in self.model_weights.items()}
+        own_data = [parameter.data for parameter in self.parameters]
         try:
-            for name, parameter in self.model_weights.items():
-                parameter.data = weights[name].data
+            for parameter, tensor in zip(self.parameters, weights):
+                parameter.data = tensor.data
             yield
         finally:
-            for name, parameter in self.model_weights.items():
-                parameter.data = model_data[name]
+            for parameter, data in zip(self.parameters, own_data):
+                parameter.data = data
 
     def _use_reference(self):
         if self.reference is None:
@@ -121,19 +107,17 @@ class ProcessRewards:
         return self._use_weights(self.reference)
 
     def _clear_gradients(self) -> None:
-        for weights in self.model_weights.values():
-            weights.grad = None
+        for parameter in self.parameters:
+            parameter.grad = None
 
     def save(self, path: Path) -> None:
-        """Write the weights and the optimiser's state to a file."""
-        weights = {name: parameter.data for name, parameter in self.weights.items()}
+        weights = [weights.data for weights in self.weights]
         torch.save({"weights": weights, "optimiser": self.optimiser.state_dict()}, path)
 
     def load(self, path: Path) -> None:
-        """Restore what `save` wrote."""
         state = torch.load(path, weights_only=True, map_location="cpu")
-        for name, parameter in self.weights.items():
-            parameter.data.copy_(state["weights"][name])
+        for weights, saved_weights in zip(self.weights, state["weights"]):
+            weights.data.copy_(saved_weights)
         self.optimiser.load_state_dict(state["optimiser"])
 
 
@@ -150,5 +134,5 @@ def token_advantages(rewards: torch.Tensor, mask: torch.Tensor, group_size: int)
 
 
 def suffix_sums(values: torch.Tensor) -> torch.Tensor:
-    """For each token, the sum of the token's value and all later values; shape (rollouts, tokens)."""
+    """For each token (rollouts, tokens), the sum of its value and all later values."""
     return values.flip(dims=[1]).cumsum(dim=1).flip(dims=[1])

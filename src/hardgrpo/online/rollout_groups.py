@@ -31,13 +31,11 @@ class Group:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether the rewards differ, so that the advantages are not all zero."""
         return bool((self.rewards != self.rewards[0]).any())
 
 
 def split(batch: dict, prompts: list[str], rewards: torch.Tensor, group_size: int) -> list[Group]:
-    """Split a sampled and scored batch of TRL into groups on the CPU, with prompt ids and rewards
-    (rollouts,)."""
+    """The groups of a sampled and scored batch of TRL, on the CPU."""
     batch = {name: value.cpu() for name, value in batch.items()}
     if "importance_sampling_ratio" in batch:
         ratios = batch["importance_sampling_ratio"]
@@ -62,7 +60,7 @@ def split(batch: dict, prompts: list[str], rewards: torch.Tensor, group_size: in
 
 
 def join(groups: list[Group], pad_token_id: int, device) -> dict:
-    """Join the rows of all groups into a batch in TRL's format, on `device`."""
+    """A batch in TRL's format, on `device`, with the rows of all groups."""
     group_size = len(groups[0].rewards)
     prompts = [group.prompt_ids for group in groups for _ in range(group_size)]
     batch = {
@@ -89,11 +87,9 @@ def join(groups: list[Group], pad_token_id: int, device) -> dict:
 
 
 def save(path: Path, groups_by_name: dict[str, list[Group]]) -> None:
-    """Write named lists of groups to a file."""
     torch.save({name: list(map(vars, groups)) for name, groups in groups_by_name.items()}, path)
 
 
 def load(path: Path) -> dict[str, list[Group]]:
-    """Read the named lists of groups that `save` wrote."""
     groups_by_name = torch.load(path, weights_only=True)
     return {name: [Group(**fields) for fields in groups] for name, groups in groups_by_name.items()}

@@ -1,9 +1,9 @@
 """Store the answers of a server as they arrive, so that no completion is paid for twice.
 
 A model has one file, to which several programs may append at the same time. A line contains the
-completions in one answer and the numbers of input and output tokens, and ends with a checksum. A
-line without completions records the tokens of an unusable answer, or of a request without an
-answer, that may cost money. A damaged line (a program was killed, the disk was full) is ignored.
+completions in one answer (none, if it was unusable but may cost money) and the numbers of input and
+output tokens, and ends with a checksum. A damaged line (a program was killed, the disk was full) is
+ignored.
 """
 
 import fcntl
@@ -28,9 +28,8 @@ class ServedModel:
     max_tokens: int
 
     def key(self, request: Request) -> str:
-        """A checksum of everything that determines the completion of a request. Add each new
-        field of `Request` that changes the text: otherwise, stored answers to other settings are
-        reused."""
+        """A checksum of everything that determines the completion of a request. Add each new field of
+        `Request` that changes the text."""
         fields = [*vars(self).values(), request.messages, request.seed, request.temperature]
         if request.top_p != 1:
             fields.append(request.top_p)
@@ -39,12 +38,9 @@ class ServedModel:
 
 @dataclass(frozen=True)
 class Usage:
-    """Numbers of tokens: the server's count, or an assumed number if the server states none.
-    `models` are the names of models in the server's answers."""
-
     input_tokens: int = 0
     output_tokens: int = 0
-    models: frozenset[str] = frozenset()
+    models: frozenset[str] = frozenset()  # names of models in the server's answers
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -55,9 +51,9 @@ class Usage:
 
 
 class AnswerFile:
-    """The file of a model's answers: `folder`/answers.jsonl. `usage` is the sum over the answers that
-    `read` has read so far; with a `purpose`, only over answers that were added for this purpose and
-    answers with a completion that `read` returned."""
+    """The file of a model's answers. `usage` is the sum over the answers that `read` has read so far;
+    with a `purpose`, only over answers that were added for this purpose and answers with a completion
+    that `read` returned."""
 
     def __init__(self, folder: Path, purpose: str | None = None):
         self.path, self.purpose = folder / "answers.jsonl", purpose
@@ -66,7 +62,7 @@ class AnswerFile:
 
     def read(self, keys: Collection[str] = ()) -> dict[str, Completion]:
         """{key: completion} of those `keys` whose completions this or another program has stored
-        since the last call. The first call reads the whole file."""
+        since the last call."""
         completions: dict[str, Completion] = {}
         if not self.path.exists():
             return completions
@@ -88,9 +84,7 @@ class AnswerFile:
                 }
                 if matching or self.purpose in (None, answer.get("purpose")):
                     self.usage += Usage(
-                        answer["input_tokens"],
-                        answer["output_tokens"],
-                        frozenset(answer["models"]),
+                        answer["input_tokens"], answer["output_tokens"], frozenset(answer["models"])
                     )
                 completions |= matching
         return completions

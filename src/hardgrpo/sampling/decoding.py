@@ -1,9 +1,6 @@
 """Decode a batch of prompts token by token with a causal model of transformers, for probes,
-evaluations and rollouts.
-
-`transformers.generate` computes each copy of a prompt separately and keeps all rows in the batch
-until the last row has ended. `decode` computes equal consecutive prompts once and removes ended
-rows from the batch.
+evaluations and rollouts. Unlike `transformers.generate`, `decode` computes equal consecutive prompts
+once and removes ended rows from the batch.
 """
 
 from collections.abc import Callable
@@ -19,8 +16,8 @@ RESERVED_TOKENS = 32  # later tokens for which a layer reserves memory when its 
 
 
 class ReservingCache(DynamicCache):
-    """A cache whose layers of full attention reserve memory for later tokens. The layers of
-    `DynamicCache` would copy all earlier keys and values for each new token."""
+    """A cache that reserves memory for later tokens. The layers of `DynamicCache` would copy all
+    earlier keys and values for each new token."""
 
     def __init__(self, config):
         super().__init__(config=config)
@@ -30,14 +27,13 @@ class ReservingCache(DynamicCache):
 
 
 class ReservingLayer(DynamicLayer):
-    """A layer that appends its keys and values (rows, heads, tokens, head size) in reserved memory.
-    After `update`, `keys` and `values` are views of `memory`."""
+    """A layer of full attention whose `keys` and `values` (rows, heads, tokens, head size) are
+    views of reserved memory."""
 
     memory: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args, **kwargs):
-        """Append keys and values (rows, heads, new tokens, head size). Return the keys and values
-        of all tokens."""
+        """Append the keys and values of new tokens. Return those of all tokens."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         start = self.get_seq_length()
@@ -74,8 +70,7 @@ def decode(
 ) -> list[tuple[list[int], bool]]:
     """(token ids, whether the last token is an end token) for each row of left-padded prompts;
     `ids` and `mask` have the shape (rows, width). `sampler(scores, rows, step)` returns the next
-    token ids (n,) for `rows` (n,), given `scores` (n, vocabulary). Raise a `UserError` if the model
-    has no cache of keys and values, or if its scores are not finite."""
+    token ids (n,) for `rows` (n,), given `scores` (n, vocabulary)."""
     rows, end_token_ids = len(ids), torch.tensor(end_token_ids, device=ids.device)
     tokens = torch.zeros(rows, max_tokens, dtype=torch.long, device=ids.device)
     lengths = torch.full((rows,), max_tokens, device=ids.device)
@@ -88,9 +83,8 @@ def decode(
     )
     ids, mask = unique_prompts.split(ids.shape[1], dim=1)
     positions = (mask.cumsum(dim=-1) - 1).clamp(min=0)
-    # `logits_to_keep` below is an index tensor, so the output layer gets contiguous hidden states.
-    # With the number 1 they would not be contiguous, and torch on a CPU in bf16 would copy a frozen
-    # layer's weights once for each row of the batch.
+    # an index tensor for `logits_to_keep`: with the number 1, the hidden states are not contiguous, and
+    # torch on a CPU in bf16 copies a frozen output layer's weights once for each row
     last_position = torch.tensor([-1], device=ids.device)
     for step in range(max_tokens):
         output = model(
@@ -103,8 +97,8 @@ def decode(
         )
         if getattr(output, "past_key_values", None) is None:
             raise UserError(
-                f"{type(model).__name__} returns no keys and values of earlier tokens (past_key_values), so it cannot be sampled with"
-                " transformers; set the model's engine to vllm, or take a model with attention"
+                f"{type(model).__name__} returns no keys and values of earlier tokens (past_key_values); set the model's engine to vllm, or take another"
+                " model"
             )
         scores = output.logits[:, -1]
         if not scores.amax(dim=-1).isfinite().all():  # single entries may be minus infinity
@@ -174,8 +168,7 @@ class SeededSampling:
         if (self.temperature != 1).any():
             scaled_scores = scaled_scores / self.temperature[rows].unsqueeze(1)
         cumulative = torch.softmax(scaled_scores, dim=-1).cumsum(dim=-1)
-        # Rounding may leave the last sum below one. Scaling the uniform number by this sum keeps
-        # the token within the vocabulary.
+        # rounding may leave the last sum below one
         targets = self.uniform[rows, step].unsqueeze(1) * cumulative[:, -1:]
         tokens = torch.searchsorted(cumulative, targets, right=True).squeeze(1)
         return tokens.clamp(max=scores.shape[-1] - 1)
@@ -184,12 +177,8 @@ class SeededSampling:
 class GlobalSampling:
     """Draw the same tokens as torch.multinomial, and thus as `transformers.generate`, from torch's
     global random numbers: for one sample per row, torch.multinomial divides each probability by an
-    exponential random number and takes the largest quotient. The numbers are drawn for all rows,
-    also those that have left the batch.
-
-    With `max_tokens`, `log_probabilities` (rows, max_tokens) are those of the drawn tokens at
-    `temperature`, in nats.
-    """
+    exponential random number and takes the largest quotient. With `max_tokens`, `log_probabilities`
+    (rows, max_tokens) are those of the drawn tokens at `temperature`, in nats."""
 
     def __init__(
         self, rows: int, temperature: float, max_tokens: int = 0, device: torch.device | str = "cpu"
@@ -204,6 +193,7 @@ class GlobalSampling:
         probabilities = torch.softmax(
             scores if self.temperature == 1 else scores / self.temperature, dim=-1
         )
+        # also for rows that have left the batch
         noise = torch.empty(self.rows, scores.shape[-1], device=scores.device).exponential_(1)
         tokens = (probabilities / noise[rows]).argmax(dim=-1)
         if self.log_probabilities is not None:

@@ -2,9 +2,8 @@
 own seed.
 
 With transformers, a completion depends on weights, prompt, temperature, seed and completion limit,
-but not on other prompts: the t-th token is drawn with the t-th uniform number of the completion's
-generator. (Batches of different shapes may round the last bit differently.) vLLM uses the same
-seeds for its own generator, so its completions differ but have the same distribution.
+but, except for rounding, not on other prompts. vLLM uses the same seeds for its own generator, so
+its completions differ but have the same distribution.
 """
 
 import contextlib
@@ -20,9 +19,8 @@ from hardgrpo.sampling import decoding, model_folders
 from hardgrpo.sampling.requests import Completion, Request
 from hardgrpo.study import memory
 
-# The completions of a batch may use this share of the GPU memory that the weights and
-# `memory.CONTEXT_BYTES` leave free. The rest is for the allocator, and for the second copy of a
-# layer's cache while rows are removed.
+# Share of the GPU memory that the weights and `memory.CONTEXT_BYTES` leave free for the completions of
+# a batch. The rest is for the allocator, and for a layer's second cache while rows are removed.
 GPU_SHARE = 0.6
 
 
@@ -41,15 +39,10 @@ def sample(
     on_ready: Callable[[], None] = lambda: None,
 ) -> Iterator[list[Completion]]:
     """Yield one list of completions, in the order of `requests`, for each of `adapters` (None: the
-    base model alone), all served by one engine. With `parts`, lists of indices into `requests`, one
-    list is yielded for each adapter and part; the next part is read only when the caller requests
-    the next list.
-
-    `chat` are arguments of the chat template. The engine calls `on_ready()` when it has started,
-    and `on_batch(completions)` with the number of new completions. transformers samples at most
-    `batch` completions at once, and fewer if they do not fit into memory; vLLM ignores `batch` and
-    `precision`.
-    """
+    base model alone) and each of `parts`, lists of indices into `requests`, which are read one by
+    one. `chat` are arguments of the chat template. The engine calls `on_ready()` when it has
+    started, and `on_batch(completions)` with the number of new completions. transformers samples at
+    most `batch` completions at once; vLLM ignores `batch` and `precision`."""
     adapters = list(adapters)
     tokenizer = load_tokenizer(folder)
     prompts = tokenize(tokenizer, requests, chat or {})
@@ -91,15 +84,14 @@ def sample(
 
 
 def load_tokenizer(folder: str):
-    """A model's tokenizer. A missing padding token is set (`ensure_padding`)."""
+    """A model's tokenizer, with a padding token."""
     tokenizer = model_folders.load_tokenizer(folder, padding_side="left")
     ensure_padding(tokenizer)
     return tokenizer
 
 
 def ensure_padding(tokenizer) -> None:
-    """Use the end token for padding if the tokenizer has no padding token (Llama), as TRL does.
-    Padding is masked, so any token works."""
+    """Use the end token for padding if the tokenizer has no padding token (Llama), as TRL does."""
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.convert_ids_to_tokens(0)
 
@@ -110,34 +102,29 @@ def tokenize(tokenizer, requests: list[Request], chat: dict) -> list[list[int]]:
     keys = [tuple(message["content"] for message in request.messages) for request in requests]
     conversations = {key: list(request.messages) for key, request in zip(keys, requests)}
     ids = model_folders.token_ids(tokenizer, list(conversations.values()), chat)
-    ids_by_key = dict(zip(conversations, ids))
-    return [ids_by_key[key] for key in keys]
+    return list(map(dict(zip(conversations, ids)).__getitem__, keys))
 
 
 def end_tokens(folder: str, tokenizer) -> list[int]:
-    """Ids of all tokens that end a completion: `eos_token_id` of the model's two configuration
-    files and, as in TRL, of the tokenizer. Raise a `UserError` if none of them defines an end
-    token."""
+    """Ids of all tokens that end a completion, at least one: `eos_token_id` of the model's two
+    configuration files and, as in TRL, of the tokenizer."""
     token_ids = [tokenizer.eos_token_id]
     for name in ("generation_config.json", "config.json"):
         if (Path(folder) / name).exists():
             setting = files.read_json(Path(folder) / name).get("eos_token_id")
             token_ids += setting if isinstance(setting, list) else [setting]
-    if any(type(token) is not int for token in token_ids if token is not None):
+    end_token_ids = [token for token in token_ids if token is not None]
+    if not end_token_ids or any(type(token) is not int for token in end_token_ids):
         raise UserError(
-            f"{folder}: eos_token_id is {token_ids}, expected token ids, which are integers; fetch the model again, or choose another model"
+            f"{folder}: configuration and tokenizer define {token_ids} as the tokens that end a completion, expected token ids; correct eos_token_id in the"
+            " model's config.json"
         )
-    end_token_ids = sorted({token for token in token_ids if token is not None})
-    if not end_token_ids:
-        raise UserError(
-            f"{folder}: neither the configuration nor the tokenizer defines a token that ends a completion; add eos_token_id to the model's config.json"
-        )
-    return end_token_ids
+    return sorted(set(end_token_ids))
 
 
 def max_prompt_tokens(folder: str, max_tokens: int) -> int | None:
-    """Number of tokens that the context leaves for a prompt if the completion has `max_tokens`;
-    None if the context is unknown."""
+    """Number of tokens that the context, if known, leaves for a prompt beside a completion of
+    `max_tokens`."""
     # in some models (Gemma 3), only the nested configuration of the language model has the context
     config = model_folders.load_config(folder).get_text_config()
     context = getattr(config, "max_position_embeddings", None)
@@ -147,34 +134,27 @@ def max_prompt_tokens(folder: str, max_tokens: int) -> int | None:
 def check_context(
     folder: str, prompts: list[list[int]], max_tokens: int, ids: list[str] | None = None
 ) -> None:
-    """Raise a `UserError` if a prompt is too long for the context, or has a token outside the
-    vocabulary; `ids` are the prompts' names. In the workflow, fit_prompts.py has removed prompts
-    that are too long from probes and tests, but not from every subset."""
-    config = model_folders.load_config(folder)
-    vocabulary_size = getattr(config.get_text_config(), "vocab_size", None)
+    """Refuse a prompt that is too long for the context, or has a token outside the vocabulary;
+    `ids` are the prompts' names. In the workflow, fit_prompts.py has removed prompts that are too
+    long from probes and tests, but not from every subset."""
+    config = model_folders.load_config(folder).get_text_config()
+    vocabulary_size = getattr(config, "vocab_size", None)
     if vocabulary_size is not None and (largest := max(map(max, prompts))) >= vocabulary_size:
         raise UserError(
-            f"{folder}: the tokenizer gives a prompt the token id {largest}, but the model's vocabulary has {vocabulary_size} tokens; fetch the model again,"
-            " or choose another model"
+            f"{folder}: the tokenizer gives the token id {largest}, but the model's vocabulary has {vocabulary_size} tokens; choose another model"
         )
     limit, length = max_prompt_tokens(folder, max_tokens), max(map(len, prompts))
     if limit is not None and length > limit:
-        too_long = [f"'{name}'" for name, prompt in zip(ids or [], prompts) if len(prompt) > limit]
-        names = (
-            f" (number of such prompts: {len(too_long)}; first: {first_entries(too_long)})"
-            if ids
-            else ""
-        )
+        names = [f"'{name}'" for name, prompt in zip(ids or [], prompts) if len(prompt) > limit]
         raise UserError(
-            f"a prompt of {length} tokens and a completion of {max_tokens} tokens exceed the model's context of {limit + max_tokens} tokens{names};"
-            " lower the task's completion_tokens or shorten the prompt"
+            f"a prompt of {length} tokens and a completion of {max_tokens} tokens exceed the model's context of {limit + max_tokens} tokens;"
+            f" lower the task's completion_tokens or shorten the prompt {first_entries(names)}".rstrip()
         )
 
 
 def load(folder: str, precision: str = "fp32"):
     """The model in evaluation mode, on the GPU if there is one. `precision` is bf16 or fp32; on a
-    GPU, fp32 keeps the precision in which the weights are stored. Raise a `UserError` if the model
-    cannot be used."""
+    GPU, fp32 keeps the precision in which the weights are stored."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
     if device == "cpu" and precision == "fp32" and exact_products.is_exact_model(folder):
@@ -191,9 +171,8 @@ def load(folder: str, precision: str = "fp32"):
 
 
 def fitting_batch(model, prompt_tokens: int, max_tokens: int, batch: int) -> int:
-    """Number of completions that a loaded model samples at once, at most `batch`. On a GPU, the
-    number depends on the GPU's total memory and not on its free memory, so that it is the same in
-    each run on this kind of GPU."""
+    """Number of completions that a loaded model samples at once, at most `batch`: the same in each
+    run on this kind of GPU."""
     shape = memory.shape_of(model.config.get_text_config().to_dict())
     if shape is None:
         return batch
@@ -208,8 +187,7 @@ def fitting_batch(model, prompt_tokens: int, max_tokens: int, batch: int) -> int
 
 
 def adapted_models(model, adapters: list[str | None]) -> Iterator[tuple]:
-    """Yield (adapter, model with this adapter) for each adapter. For the adapter None, the model is
-    the base model alone."""
+    """Yield (adapter, model with this adapter) for each adapter; None: the base model alone."""
     peft_model = None
     for index, adapter in enumerate(adapters):
         if adapter is None:
@@ -240,8 +218,7 @@ def generate(
     batch_size: int,
     on_batch: Callable[[int], None] = lambda completions: None,
 ) -> list[Completion]:
-    """Sample one completion per request with transformers. Completions are in the order of
-    `requests`. `on_batch` receives the number of completions of a batch."""
+    """Sample one completion per request with transformers, in the order of `requests`."""
     setting = model.generation_config.eos_token_id
     end_token_ids = setting if isinstance(setting, list) else [setting]
     completions: list[Completion | None] = [None] * len(requests)
@@ -282,13 +259,9 @@ def _sort_into_batches(
 ) -> Iterator[list[int]]:
     """Yield batches of indices. Each batch has prompts of similar lengths, because long prompts
     mostly have long solutions. Greedy requests are in separate batches."""
+    order = sorted(range(len(requests)), key=lambda index: -len(prompts[index]))
     for is_greedy in (False, True):
-        rows = [
-            index
-            for index, request in enumerate(requests)
-            if (request.temperature == 0) == is_greedy
-        ]
-        rows.sort(key=lambda index: (-len(prompts[index]), index))
+        rows = [index for index in order if (requests[index].temperature == 0) == is_greedy]
         yield from (rows[start : start + batch_size] for start in range(0, len(rows), batch_size))
 
 

@@ -1,8 +1,6 @@
-"""Load configuration, tokenizer and weights of a model folder, and apply its chat template. All
-other modules of the package load them through this module; only vLLM loads model folders itself.
-
-Model folders are untrusted: every error that their files cause in a library becomes a `UserError`.
-Time and memory are not limited. This module imports transformers.
+"""Load configuration, tokenizer and weights of a model folder, and apply its chat template. Every
+error that its files, which are untrusted, cause in a library becomes a `UserError`. Imports
+transformers.
 """
 
 import sys
@@ -24,9 +22,8 @@ if not sys.stderr.isatty():
 
 
 class FixedDate(datetime):
-    """The date that chat templates write into prompts (`strftime_now`): the same on every day, so
-    that all jobs of a study have the same prompts. Llama's templates have this date as a default.
-    """
+    """The date that chat templates write into prompts (`strftime_now`): the default of Llama's
+    templates, so that all jobs of a study have the same prompts."""
 
     @classmethod
     def now(cls, tz=None):
@@ -37,21 +34,17 @@ replacements.replace(chat_template_utils, "datetime", FixedDate)
 
 
 def load_config(folder: str | Path):
-    """The configuration of the model in a folder. Raise a `UserError` if it cannot be used."""
     with errors.while_loading(folder):
         return AutoConfig.from_pretrained(folder, **SAFE_FILES)
 
 
 def load_tokenizer(folder: str | Path, **arguments):
-    """The tokenizer in a folder. `arguments` are passed to `from_pretrained`. Raise a `UserError`
-    if the tokenizer cannot be used."""
     with errors.while_loading(folder):
         return AutoTokenizer.from_pretrained(folder, **SAFE_FILES, **arguments)
 
 
 def load_model(folder: str | Path, **arguments):
-    """The model in a folder. `arguments` are passed to `from_pretrained`. Raise a `UserError` if
-    the model cannot be used, or if its files lack weights."""
+    """The model in a folder, whose files must have all weights."""
     arguments = SAFE_ARGUMENTS | exact_products.model_arguments() | arguments
     with errors.while_loading(folder):
         model, report = AutoModelForCausalLM.from_pretrained(
@@ -70,8 +63,7 @@ def load_model(folder: str | Path, **arguments):
 
 def token_ids(tokenizer, conversations: list[Conversation], chat: dict) -> list[list[int]]:
     """Token ids of each conversation, up to the start of the answer. `chat` are arguments of the
-    chat template. Raise a `UserError` if the template or the tokenizer fails or returns no token.
-    """
+    chat template."""
 
     def apply(conversation: Conversation) -> list[int]:
         ids = tokenizer.apply_chat_template(

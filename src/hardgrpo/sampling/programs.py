@@ -4,7 +4,6 @@ requests, rows of the output, provenance."""
 import argparse
 import time
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from hardgrpo.data import tasks
 from hardgrpo.runtime import environments, errors, files, provenance
@@ -14,7 +13,7 @@ from hardgrpo.study import paths
 
 
 def count(text: str) -> int:
-    """The number in an argument. Raise an error unless it is at least 1."""
+    """The number in an argument, at least 1."""
     if int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text}, expected at least 1")
     return int(text)
@@ -25,17 +24,14 @@ def build_parser(description: str) -> argparse.ArgumentParser:
     parser = errors.parser(description, "--problems")
     parser.add_argument("--model", required=True, help="folder of the base model")
     parser.add_argument("--prompt", required=True, help="template with {question}")
-    parser.add_argument(
-        "--samples", type=count, required=True, help="completions per prompt at temperature 1"
-    )
+    parser.add_argument("--samples", type=count, required=True, help="at temperature 1")
     parser.add_argument("--completion-tokens", type=count, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument(
         "--engine",
         default="transformers",
         choices=["transformers", "vllm", "auto", "server"],
-        help="auto: vLLM if it is installed, otherwise transformers; server: completions are sampled by the inference server that --server describes, and"
-        " the folder of --model has only a manifest",
+        help="auto: vLLM if it is installed, otherwise transformers; server: that of --server",
     )
     parser.add_argument(
         "--precision",
@@ -47,35 +43,26 @@ def build_parser(description: str) -> argparse.ArgumentParser:
         "--server",
         default={},
         type=files.as_object,
-        help="the inference server as JSON: its address, price and limits, and the environment variable that holds the key",
+        help="the inference server as JSON: url, key (a variable), concurrency, timeout, price, most_money",
     )
-    parser.add_argument(
-        "--state", default=paths.STATES, help="folder that stores completions for later calls"
-    )
-    parser.add_argument(
-        "--chat", default={}, type=files.as_object, help="arguments of the chat template, as JSON"
-    )
+    parser.add_argument("--state", default=paths.STATES, help="folder of stored completions")
+    parser.add_argument("--chat", default={}, type=files.as_object, help="for the chat template")
     environments.add_gpu_arguments(parser)
-    parser.add_argument(
-        "--provenance", help="JSON file to write: machine, versions, tokens, seconds"
-    )
+    parser.add_argument("--provenance", help="JSON file: machine, versions, tokens, seconds")
     parser.set_defaults(started=time.time())
     return parser
 
 
 def start(args: argparse.Namespace) -> None:
     """Choose the engine, check the model, and restart the program in another environment if this one
-    lacks what the engine needs. Raise a `UserError` if the machine or the model is unsuitable."""
+    lacks what the engine needs."""
     if args.engine == "server":
-        start_server_engine(args)
+        from hardgrpo.sampling import server_engine  # httpx2 is not in every environment
+
+        args.address = server_engine.read_address(args.server)
+        args.address.secret()
+        provenance.check_manifest(args.model)
         return
-    if args.server:
-        raise errors.UserError("--server needs --engine server; correct the command")
-    manifest = Path(args.model, "manifest.json")
-    if manifest.is_file() and is_served(files.read_json(manifest)):
-        raise errors.UserError(
-            f"{args.model}: this model is behind a server; add --engine server and --server"
-        )
     args.gpus = environments.granted_gpus(args.gpus)
     args.engine = environments.choose_engine(args.engine, args.gpus)
     environments.use(*["vllm"] * (args.engine == "vllm"), gpus=args.gpus)
@@ -86,25 +73,6 @@ def start(args: argparse.Namespace) -> None:
     provenance.check_manifest(args.model)
 
 
-def start_server_engine(args: argparse.Namespace) -> None:
-    """Check the arguments for a model behind a server. Raise a `UserError` if the model's manifest
-    does not name such a model."""
-    from hardgrpo.sampling import server_engine  # imports httpx2, which is not in every environment
-
-    args.address = server_engine.read_address(args.server)
-    args.address.secret()
-    if not is_served(provenance.check_manifest(args.model)):
-        raise errors.UserError(
-            f"{args.model}: the manifest names no model of a server; leave out --engine server"
-        )
-
-
-def is_served(manifest: object) -> bool:
-    """Whether the manifest of a model names a model behind a server."""
-    source = manifest.get("source") if isinstance(manifest, dict) else None
-    return isinstance(source, dict) and source.get("kind") == "server"
-
-
 def make_request(
     purpose: str,
     args: argparse.Namespace,
@@ -113,7 +81,7 @@ def make_request(
     temperature: float = 1.0,
     log_probability: bool = False,
 ) -> requests.Request:
-    """A request for one completion. Its seed depends only on purpose, `args.seed`, problem and
+    """A request for one completion, whose seed depends only on purpose, `args.seed`, problem and
     sample."""
     messages = tuple(tasks.messages(args.prompt, problem["question"]))
     seed = requests.sample_seed(purpose, args.seed, problem["id"], sample)
@@ -129,8 +97,7 @@ def sample(
     adapters: Iterable[str | None] = (None,),
     parts: Iterable[list[int]] | None = None,
 ) -> Iterator[list[requests.Completion]]:
-    """Sample with `engines.sample` or, for a server, with `server_engine.sample`. The program must
-    have called `start` before."""
+    """Sample with the engine that `start` has chosen."""
     if args.engine == "server":
         from hardgrpo.sampling import server_engine
 
@@ -151,14 +118,9 @@ def probe_row(
     problem: dict, sample: int, request: requests.Request, completion: requests.Completion
 ) -> dict:
     """One row of a probe's JSON Lines file."""
-    row = {
-        "id": problem["id"],
-        "sample": sample,
-        "seed": request.seed,
-        "completion": completion.text,
-        "tokens": completion.tokens,
-        "finish_reason": completion.finish_reason,
-    }
+    row = {"id": problem["id"], "sample": sample, "seed": request.seed}
+    row |= {"completion": completion.text, "tokens": completion.tokens}
+    row |= {"finish_reason": completion.finish_reason}
     mean = completion.log_probability
     return row if mean is None else row | {"log_probability": round(mean, 6)}
 
@@ -166,8 +128,7 @@ def probe_row(
 def write_provenance(
     args: argparse.Namespace, progress: Progress, completions: int, tokens: int, **fields
 ) -> None:
-    """Write the file that --provenance names, if any. `work_seconds` excludes the start of the
-    engine."""
+    """Write the file that --provenance names. `work_seconds` excludes the start of the engine."""
     if not args.provenance:
         return
     record = provenance.describe(

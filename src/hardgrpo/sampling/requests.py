@@ -15,8 +15,7 @@ class Request:
     messages: tuple[dict, ...]  # {role, content}
     seed: int
     temperature: float
-    # whether the engine returns the completion's mean log-probability
-    log_probability: bool = False
+    log_probability: bool = False  # whether the engine returns the mean log-probability
     top_p: float = 1.0  # a server samples from the smallest set of tokens with this probability
 
 
@@ -26,10 +25,8 @@ class Completion:
 
     text: str
     tokens: int  # generated tokens, including the end token
-    # "stop" or "length", as in vLLM; a server may also report "content_filter"
-    finish_reason: str
-    # mean over the completion's tokens at temperature 1, in nats; None: unknown
-    log_probability: float | None = None
+    finish_reason: str  # "stop", "length" or, from a server, "content_filter"
+    log_probability: float | None = None  # mean over the tokens at temperature 1, in nats
 
 
 def sample_seed(*key) -> int:

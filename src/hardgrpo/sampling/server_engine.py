@@ -1,10 +1,9 @@
-"""Sample from a model behind a server with OpenAI's interface: vLLM, SGLang, llama.cpp, Ollama or a
-hosted service.
+"""Sample from a model behind a server with OpenAI's interface.
 
 The samples of a prompt are requested together if the server accepts `n`. Optional parameters that
 the server refuses are left out of all further requests. An answer is stored as soon as it arrives
-(`answers.py`) and never requested again, so a stopped program continues where it stopped. Samples
-are reproducible only if the server uses the requests' seeds.
+(`answers.py`) and never requested again. Samples are reproducible only if the server uses the
+requests' seeds.
 """
 
 import asyncio
@@ -19,9 +18,10 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
 import httpx2
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from hardgrpo.runtime import errors, files
 from hardgrpo.runtime.errors import UserError, printable
@@ -29,20 +29,17 @@ from hardgrpo.runtime.interruption import say
 from hardgrpo.sampling.answers import AnswerFile, ServedModel, Usage
 from hardgrpo.sampling.requests import CHARACTERS_PER_TOKEN, MOST_SAMPLES, Completion, Request
 from hardgrpo.study.model import Server
+from hardgrpo.study.strict import Count
 
-CONCURRENCY, TIMEOUT_SECONDS = 32, 600.0  # defaults
 CONNECT_SECONDS = 30.0  # time limit for making a connection
 TEMPLATE_TOKENS = 200  # assumed upper limit of the tokens that a chat template adds to a prompt
-# Largest number of tries of a request; FIRST_TRIES: without a connection, as long as the server has
-# not answered any request.
-MOST_TRIES, FIRST_TRIES = 10, 4
+MOST_TRIES, FIRST_TRIES = 10, 4  # tries of a request; without a connection to a new server
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two tries
 LONGEST_RETRY_AFTER = 900.0  # seconds; sampling ends if the server asks for a longer pause
 TRANSIENT = (408, 409, 425, 429)  # statuses below 500 after which the same request may succeed
 LARGEST_TOKENS = 2**40  # a larger number of tokens in an answer is none
 SEEDS = 2**31  # number of different seeds; every server accepts seeds of 32 bits
-# Values with which a server samples from the model's complete distribution. By default, servers cut
-# the distribution. Which parameters do so depends on the server.
+# Servers cut the distribution by default. Which of these parameters prevents it depends on the server.
 WHOLE_DISTRIBUTION = {
     "top_p": 1.0,
     "top_k": 1_000_000,
@@ -50,42 +47,34 @@ WHOLE_DISTRIBUTION = {
     "repetition_penalty": 1.0,
     "repeat_penalty": 1.0,
 }
-# {optional parameter: regular expression of the name that a refusal of the parameter has}. The limit
-# of tokens is then sent as max_completion_tokens. `temperature` is left out only if it is 1, the
-# default of most servers.
+# {optional parameter: regular expression of its name in a refusal}. A refused max_tokens is sent as
+# max_completion_tokens. `temperature` is left out only if it is 1, the default of most servers.
 OPTIONAL = {name: name for name in ("n", "seed", "temperature", *WHOLE_DISTRIBUTION)} | {
     "logprobs": "(top_)?logprobs",
     "max_tokens": "max_completion_tokens",
 }
-FINISH_REASONS = {
-    "stop": "stop",
-    "tool_calls": "stop",
-    "function_call": "stop",
-    "length": "length",
-    "content_filter": "content_filter",
-}
+FINISH_REASONS = {name: name for name in ("stop", "length", "content_filter")}
+FINISH_REASONS |= {"tool_calls": "stop", "function_call": "stop"}
 # failures of the client before it has sent a request; a group contains the error of a wrong port
 NO_CONNECTION = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError, ExceptionGroup)
 
 
-@dataclass(frozen=True)
-class Address:
-    """A server's address, and how the server is used. The fields are keys of a model's `source` in
-    the configuration."""
+class Address(Server):
+    """How a server is used: a model's `source` in the configuration, with all defaults."""
 
-    url: str
-    key: str | None = None
-    concurrency: int = CONCURRENCY
-    timeout: float = TIMEOUT_SECONDS
-    price: dict[str, float] | None = None
-    most_money: float = math.inf
+    kind: Literal["server"] = "server"
+    model: Literal["(in the manifest)"] = "(in the manifest)"
+    concurrency: Count = 32
+    timeout: Annotated[float, Field(gt=0)] = 600.0
 
     def money(self, usage: Usage) -> float:
-        price = self.price or {"input": 0.0, "output": 0.0}
-        return (usage.input_tokens * price["input"] + usage.output_tokens * price["output"]) / 1e6
+        if not self.price:
+            return 0.0
+        input_money = usage.input_tokens * self.price.input
+        return (input_money + usage.output_tokens * self.price.output) / 1e6
 
     def secret(self) -> str | None:
-        """The key. Raise a `UserError` if the environment variable holds none."""
+        """The key in the environment variable."""
         if self.key is None:
             return None
         errors.hide(self.key)
@@ -98,19 +87,16 @@ class Address:
 
 
 def read_address(settings: dict, place: str = "--server") -> Address:
-    """The address in the argument `place` of a program. Raise a `UserError` if the argument is
-    wrong; the message quotes no value, because a value may be secret."""
+    """The address in the argument `place` of a program. The error about a wrong argument quotes no
+    value, because a value may be secret."""
     try:
-        Server.model_validate({"kind": "server", "model": "any"} | settings)
-        return Address(**settings)
+        return Address.model_validate(settings)
     except ValidationError as error:
         detail = error.errors(include_url=False, include_input=False)[0]
-        problem = f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}"
-    except TypeError:
-        problem = "kind, model and endpoint must not be set"
-    raise UserError(
-        f"{place}: {problem}; expected url, and optional key (a name of a variable), concurrency, timeout, price and most_money"
-    )
+        raise UserError(
+            f"{place}: {'.'.join(map(str, detail['loc']))}: {detail['msg']}; expected url, and optional key (a name of a variable), concurrency, timeout,"
+            " price and most_money"
+        ) from None
 
 
 def sample(
@@ -126,11 +112,7 @@ def sample(
     on_end: Callable[[dict], None] = lambda facts: None,
 ) -> Iterator[list[Completion]]:
     """Like `engines.sample`, for the model that the manifest of `folder` names. `state` is the
-    folder of stored answers.
-
-    When sampling ends, `on_end` receives facts for the provenance, such as the address, the numbers
-    of tokens and the cost.
-    """
+    folder of stored answers. When sampling ends, `on_end` receives the `facts` of the sampler."""
     source = files.read_json(Path(folder) / "manifest.json").get("source", {})
     served = ServedModel(source["model"], source.get("endpoint", "chat"), chat, max_tokens)
     sampler = Sampler(address, served, on_batch)
@@ -140,11 +122,8 @@ def sample(
     with asyncio.Runner() as runner:
         try:
             for part in [range(len(requests))] if parts is None else parts:
-                yield runner.run(
-                    sampler.complete(
-                        [requests[index] for index in part], [keys[index] for index in part]
-                    )
-                )
+                part_requests = [requests[index] for index in part]
+                yield runner.run(sampler.complete(part_requests, [keys[index] for index in part]))
         finally:
             runner.run(sampler.client.aclose())
             on_end(sampler.facts())
@@ -159,10 +138,10 @@ class Sampler:
         self.refused: set[str] = set()  # optional parameters
         self.reported: set[str] = set()  # problems that were printed
         self.answers_received = 0
-        # The error that ends the sampling. Answers to requests in flight are still stored.
+        # the error that ends the sampling; answers to requests in flight are still stored
         self.failure: Exception | None = None
         self.paused_until = 0.0
-        # usage of this program's answers, and of the answers that were stored before
+        # of this program's answers, and of the answers that were stored before
         self.usage = self.earlier_usage = Usage()
         self.completion_tokens = 0  # tokens of this program's usable answers
         # largest possible cost of all requests in flight, and the number of these requests
@@ -178,8 +157,7 @@ class Sampler:
         )
 
     def facts(self) -> dict:
-        """Facts for the provenance. The numbers of tokens and the money exclude answers that were
-        stored before this program started, and include assumed numbers (`_pay`)."""
+        """Facts for the provenance. Tokens and money are those of this program's requests."""
         return {
             "url": self.address.url,
             "model": self.served.model,
@@ -191,9 +169,7 @@ class Sampler:
         }
 
     async def complete(self, requests: list[Request], keys: list[str]) -> list[Completion]:
-        """The completions of the requests. Raise a `UserError` if a request gets no completion, an
-        `OSError` if the answers cannot be written. Answers that arrived before the error stay
-        stored."""
+        """The completions of the requests. Answers that arrive before an error stay stored."""
         self.released = asyncio.Condition()  # money that was reserved for a request
         if stored := sum(key in self.stored for key in keys):
             self.on_batch(stored, "stored before")
@@ -217,8 +193,7 @@ class Sampler:
                 return
 
     async def _complete_group(self, keys: list[str], requests: list[Request]) -> None:
-        """Request the missing samples of one prompt until all are stored: in one request, or one by
-        one if the server does not take `n`."""
+        """Request the missing samples of one prompt until all are stored."""
         while missing := [
             (key, request) for key, request in zip(keys, requests) if key not in self.stored
         ]:
@@ -245,25 +220,21 @@ class Sampler:
         self.usage += usage
 
     def _report(self, problem: str) -> None:
-        """Print a problem with the server, unless it has been printed before. The text before "("
-        identifies the problem."""
+        """Print a problem with the server, unless its text before "(" has been printed before."""
         if problem.partition("(")[0] not in self.reported:
             self.reported.add(problem.partition("(")[0])
             say(printable(f"{self.address.url}: {problem}"))
 
     def _note(self) -> str:
-        note = f"{self.completion_tokens / max(1e-9, time.monotonic() - self.started):.0f} tokens/s"
-        return note + (
-            f", {self.address.money(self.earlier_usage + self.usage):.4g} spent"
-            if self.address.price
-            else ""
-        )
+        speed = self.completion_tokens / max(1e-9, time.monotonic() - self.started)
+        money = self.address.money(self.earlier_usage + self.usage)
+        return f"{speed:.0f} tokens/s" + (f", {money:.4g} spent" if self.address.price else "")
 
     # --- money ---
 
     def _maximum_usage(self, request: Request, samples: int) -> Usage:
         """The usage if each byte of the prompt is a token and each completion reaches the limit."""
-        size = sum(len(text.encode("utf-8", "replace")) for text in contents(request))
+        size = len(prompt_of(request).encode("utf-8", "replace"))
         return Usage(size + TEMPLATE_TOKENS, samples * self.served.max_tokens)
 
     def _pay(self, usage: Usage) -> None:
@@ -274,10 +245,9 @@ class Sampler:
     @contextlib.asynccontextmanager
     async def _turn(self, cost: float) -> AsyncIterator[None]:
         """Reserve the cost of a request: wait until it fits into `most_money`, and until the pause
-        has passed that the server asked for. Raise a `UserError` if the request does not fit even
-        when no other request is in flight, and the error that has ended the sampling in the
-        meantime."""
-        most = self.address.most_money
+        has passed that the server asked for. Raise an error if it does not fit even when no other
+        request is in flight, or if the sampling has ended in the meantime."""
+        most = self.address.most_money or math.inf
 
         def fits() -> bool:
             if math.isinf(most):
@@ -309,16 +279,10 @@ class Sampler:
 
     def _body(self, request: Request, samples: int) -> dict:
         served, is_chat = self.served, self.served.endpoint == "chat"
-        body = {
-            "model": served.model,
-            "temperature": request.temperature,
-            "seed": request.seed % SEEDS,
-        }
-        body |= WHOLE_DISTRIBUTION | {"top_p": request.top_p, "max_tokens": served.max_tokens}
-        if is_chat:
-            body["messages"] = list(request.messages)
-        else:
-            body["prompt"] = "\n".join(contents(request))
+        body = {"model": served.model, "seed": request.seed % SEEDS, **WHOLE_DISTRIBUTION}
+        body |= {"temperature": request.temperature, "top_p": request.top_p}
+        body |= {"max_tokens": served.max_tokens}
+        body |= {"messages": request.messages} if is_chat else {"prompt": prompt_of(request)}
         if served.chat:
             body["chat_template_kwargs"] = served.chat
         if samples > 1:
@@ -332,72 +296,76 @@ class Sampler:
         return {name: value for name, value in body.items() if name not in refused}
 
     async def _request(self, request: Request, samples: int) -> tuple[list[Completion], Usage]:
-        """(completions, usage): repeat a request until the server answers. Without completions if
-        the server refuses an optional parameter. Raise a `UserError` if the server refuses the
-        request, or after the last try."""
-        path = "/chat/completions" if self.served.endpoint == "chat" else "/completions"
+        """(completions, usage): repeat a request until the server answers, refuses it, or the last
+        try has failed. No completions if the server refuses an optional parameter."""
         most_usage = self._maximum_usage(request, samples)
         tries, pause, answers_before = 0, FIRST_PAUSE, self.answers_received
         while True:
             async with self._turn(self.address.money(most_usage)):
                 if samples > 1 and "n" in self.refused:  # refused in the meantime
                     return [], Usage()
-                body, status, most_tries = self._body(request, samples), None, MOST_TRIES
                 try:
-                    async with asyncio.timeout(self.address.timeout):
-                        response = await self.client.post(path, json=body)
-                except NO_CONNECTION as error:
-                    problem = f"no connection ({first_cause(error)})"
-                    most_tries = MOST_TRIES if self.answers_received else FIRST_TRIES
-                except TimeoutError:
-                    self._pay(most_usage)
-                    problem = f"no answer within {self.address.timeout:g} s; a server that answers few requests at a time needs a lower concurrency (--concurrency)"
-                except (httpx2.HTTPError, OSError) as error:
-                    self._pay(most_usage)
-                    problem = f"no readable answer ({first_cause(error)})"
-                else:
-                    status = response.status_code
-                    if response.is_success:
-                        answer = read_body(response)
-                        try:
-                            completions, usage = read_answer(
-                                answer, request, samples, self.served.model
-                            )
-                            self.answers_received += 1
-                            return completions, usage
-                        except (Malformed, UserError) as error:
-                            # numbers that the answer does not state are the largest
-                            tokens = stated_tokens(answer, "prompt") or most_usage.input_tokens
-                            sampled = stated_tokens(answer, "completion")
-                            self._pay(Usage(tokens, sampled or most_usage.output_tokens))
-                            if isinstance(error, UserError):
-                                raise
-                            problem = str(error)
-                    else:
-                        if self._leave_out_refused(response, body):
-                            return [], Usage()
-                        problem = f"status {status}, {server_words(response)}"
-                        seconds = read_retry_after(response.headers)
-                        if seconds > LONGEST_RETRY_AFTER:
-                            problem += f"; the server asks for a pause of {seconds / 60:.0f} minutes (Retry-After)"
-                        if (
-                            seconds > LONGEST_RETRY_AFTER
-                            or status < 500
-                            and status not in TRANSIENT
-                        ):
-                            raise self._error(problem, status, request)
-                        # Set before the context ends, which wakes the requests that wait for money.
-                        self.paused_until = max(self.paused_until, time.monotonic() + seconds)
-                        # The server limits the rate of requests, but has answered other requests in
-                        # the meantime: the count of tries starts again.
-                        if status == 429 and self.answers_received > answers_before:
-                            tries, answers_before = 0, self.answers_received
+                    return await self._try(request, samples, most_usage)
+                except Failure as error:
+                    failure = error
+            # The server limits the rate, but has answered other requests in the meantime.
+            if failure.status == 429 and self.answers_received > answers_before:
+                tries, answers_before = 0, self.answers_received
             tries += 1
-            if tries >= most_tries:
-                raise self._error(f"{problem} ({tries} tries)", status, request)
-            self._report(f"{problem}; the request is sent again")
+            if failure.is_final:
+                raise self._error(failure.problem, failure.status, request)
+            if tries >= failure.most_tries:
+                raise self._error(f"{failure.problem} ({tries} tries)", failure.status, request)
+            self._report(f"{failure.problem}; the request is sent again")
             await self._pause(pause * random.uniform(0.5, 1.0))
             pause = min(LONGEST_PAUSE, 2 * pause)
+
+    async def _try(
+        self, request: Request, samples: int, most_usage: Usage
+    ) -> tuple[list[Completion], Usage]:
+        path = "/chat/completions" if self.served.endpoint == "chat" else "/completions"
+        body = self._body(request, samples)
+        try:
+            async with asyncio.timeout(self.address.timeout):
+                response = await self.client.post(path, json=body)
+        except NO_CONNECTION as error:
+            most_tries = MOST_TRIES if self.answers_received else FIRST_TRIES
+            raise Failure(f"no connection ({first_cause(error)})", most_tries=most_tries) from None
+        except TimeoutError:
+            self._pay(most_usage)
+            raise Failure(
+                f"no answer within {self.address.timeout:g} s; a server that answers few requests at a time needs a lower concurrency (--concurrency)"
+            ) from None
+        except (httpx2.HTTPError, OSError) as error:
+            self._pay(most_usage)
+            raise Failure(f"no readable answer ({first_cause(error)})") from None
+        status, seconds = response.status_code, read_retry_after(response.headers)
+        if response.is_success:
+            return self._read(read_body(response), request, samples, most_usage)
+        if self._leave_out_refused(response, body):
+            return [], Usage()
+        problem = f"status {status}, {server_words(response)}"
+        if seconds > LONGEST_RETRY_AFTER:
+            problem += f"; the server asks for a pause of {seconds / 60:.0f} minutes (Retry-After)"
+        if seconds > LONGEST_RETRY_AFTER or status < 500 and status not in TRANSIENT:
+            raise Failure(problem, status, is_final=True)
+        # set before the turn ends, which wakes the requests that wait for money
+        self.paused_until = max(self.paused_until, time.monotonic() + seconds)
+        raise Failure(problem, status)
+
+    def _read(
+        self, answer: object, request: Request, samples: int, most_usage: Usage
+    ) -> tuple[list[Completion], Usage]:
+        try:
+            completions, usage = read_answer(answer, request, samples, self.served.model)
+        except (Failure, UserError):
+            # numbers that the answer does not state are the largest
+            tokens = stated_tokens(answer, "prompt") or most_usage.input_tokens
+            sampled = stated_tokens(answer, "completion") or most_usage.output_tokens
+            self._pay(Usage(tokens, sampled))
+            raise
+        self.answers_received += 1
+        return completions, usage
 
     async def _pause(self, seconds: float) -> None:
         """Wait, but no longer than a second after another request has ended the sampling."""
@@ -406,8 +374,7 @@ class Sampler:
             await asyncio.sleep(min(1.0, remaining))
 
     def _leave_out_refused(self, response: httpx2.Response, body: dict) -> bool:
-        """Whether a refusal names optional parameters of the request. All further requests leave
-        these parameters out."""
+        """Whether a refusal names optional parameters, which all further requests leave out."""
         if response.status_code not in (400, 422):
             return False
         names = {
@@ -429,11 +396,9 @@ class Sampler:
             " prompt, or start the server with a larger context"
         )
         if status in (401, 403):
-            remedy = (
-                f"check the key in {self.address.key}"
-                if self.address.key
-                else "set `key` (--key) to the name of the environment variable that holds the server's key"
-            )
+            remedy = "set `key` (--key) to the name of the environment variable that holds the server's key"
+            if self.address.key:
+                remedy = f"check the key in {self.address.key}"
         elif status is None or status in (404, 405) or status < 400:
             remedy = (
                 f"check the server, its address, which usually ends in /v1, its name of the model ('{self.served.model}'), and the proxy (HTTP_PROXY,"
@@ -480,16 +445,22 @@ def group_requests(
             yield [key for key, _ in batch], [request for _, request in batch]
 
 
-def contents(request: Request) -> list[str]:
+def prompt_of(request: Request) -> str:
     """The texts of the messages."""
-    return [message["content"] for message in request.messages]
+    return "\n".join(message["content"] for message in request.messages)
 
 
 # --- answers ---
 
 
-class Malformed(Exception):
-    """An answer without completions. The message says what is wrong with the answer."""
+@dataclass(eq=False)
+class Failure(Exception):
+    """A try that gave no completion."""
+
+    problem: str
+    status: int | None = None  # of the response, if there is one
+    most_tries: int = MOST_TRIES
+    is_final: bool = False
 
 
 def read_body(response: httpx2.Response) -> object:
@@ -503,13 +474,12 @@ def read_body(response: httpx2.Response) -> object:
 def read_answer(
     answer: object, request: Request, samples: int, model: str
 ) -> tuple[list[Completion], Usage]:
-    """(at most `samples` completions, usage). Raise `Malformed` if there is no completion, a
-    `UserError` if another model answered."""
+    """(at most `samples` completions, usage)."""
     if not isinstance(answer, dict):
-        raise Malformed(f"the answer is not a JSON object; it begins with {str(answer)[:40]!r}")
+        raise Failure(f"the answer is not a JSON object; it begins with {str(answer)[:40]!r}", 200)
     choices = answer.get("choices")
     if not (isinstance(choices, list) and choices and all(type(c) is dict for c in choices)):
-        raise Malformed(f"the answer has no choices ({str(answer)[:300]})")
+        raise Failure(f"the answer has no choices ({str(answer)[:300]})", 200)
     name = answer.get("model")
     if isinstance(name, str) and name and not is_same_model(name, model):
         raise UserError(
@@ -519,49 +489,36 @@ def read_answer(
     if all(type(index) is int for index in indices):
         choices = sorted(choices, key=lambda choice: choice["index"])
     parts = [_read_choice(choice) for choice in choices[:samples]]
-    lengths = [
-        len(log_probabilities) or -(-len(text) // CHARACTERS_PER_TOKEN) or 1
-        for text, _, log_probabilities in parts
-    ]
+    lengths = [len(scores) or assumed_tokens(text) for text, _, scores in parts]
     # llama.cpp counts only the tokens of the first choice. It returns fewer log-probabilities than
     # tokens if a character consists of several tokens.
-    output_tokens = max(
-        stated_tokens(answer, "completion") or sum(lengths),
-        sum(len(log_probabilities) for _, _, log_probabilities in parts),
-    )
+    stated = stated_tokens(answer, "completion") or sum(lengths)
+    output_tokens = max(stated, sum(len(scores) for _, _, scores in parts))
     completions = [
-        Completion(
-            text,
-            tokens,
-            finish_reason,
-            sum(log_probabilities) / len(log_probabilities) if log_probabilities else None,
-        )
-        for (text, finish_reason, log_probabilities), tokens in zip(
+        Completion(text, tokens, finish_reason, sum(scores) / len(scores) if scores else None)
+        for (text, finish_reason, scores), tokens in zip(
             parts, share_tokens(output_tokens, lengths)
         )
     ]
-    characters = sum(map(len, contents(request)))
-    input_tokens = stated_tokens(answer, "prompt") or -(-characters // CHARACTERS_PER_TOKEN)
+    input_tokens = stated_tokens(answer, "prompt") or assumed_tokens(prompt_of(request))
     return completions, Usage(
         input_tokens, output_tokens, frozenset([name] if isinstance(name, str) else [])
     )
 
 
 def _read_choice(choice: dict) -> tuple[str, str, list[float]]:
-    """(text, finish reason, log-probabilities of the tokens) of a choice. The log-probabilities are
-    empty if unknown. Raise `Malformed` if the choice has no text or an unknown finish reason."""
+    """(text, finish reason, log-probabilities of the tokens, empty if unknown) of a choice."""
     message = choice.get("message", {"content": choice.get("text", 0)})
     content = message.get("content") if isinstance(message, dict) else 0
     if isinstance(content, list):  # parts of a text, without the thoughts
         texts = [part.get("text") for part in content if isinstance(part, dict)]
         content = "".join(text for text in texts if isinstance(text, str))
     if content is not None and not isinstance(content, str):
-        raise Malformed("the answer has a choice without text")
+        raise Failure("the answer has a choice without text", 200)
     finish_reason = FINISH_REASONS.get(str(choice.get("finish_reason")))
     if finish_reason is None:
-        raise Malformed(
-            f"the answer ends for an unknown reason ({str(choice.get('finish_reason'))[:40]!r})"
-        )
+        reason = str(choice.get("finish_reason"))[:40]
+        raise Failure(f"the answer ends for an unknown reason ({reason!r})", 200)
     if not content and (message.get("reasoning_content") or message.get("reasoning")):
         finish_reason = "length"  # thoughts without an answer
     # a lone surrogate cannot be encoded in UTF-8
@@ -587,9 +544,12 @@ def share_tokens(total: int, lengths: list[int]) -> list[int]:
     return [end - start for start, end in zip([0, *edges], edges)]
 
 
+def assumed_tokens(text: str) -> int:
+    return -(-len(text) // CHARACTERS_PER_TOKEN) or 1
+
+
 def stated_tokens(answer: object, kind: str) -> int:
-    """The number of tokens in an answer's usage; 0 if the answer states none. `kind` is prompt or
-    completion."""
+    """The number of tokens of `kind`, prompt or completion, in an answer's usage; 0: not stated."""
     usage = answer.get("usage") if isinstance(answer, dict) else None
     number = usage.get(f"{kind}_tokens") if isinstance(usage, dict) else None
     return number if type(number) is int and 0 < number < LARGEST_TOKENS else 0

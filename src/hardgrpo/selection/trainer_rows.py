@@ -21,11 +21,8 @@ def trainer_row(
 ) -> dict:
     """A row of the trainer's file. `problem` has id, question and answer; `source` names where the
     prompts come from; `measures`, such as the pass rate, become columns. What a person's row
-    `original` has is kept, except for the prompt and the answer.
-
-    TRL: the library's rewards read the column `solution`, and a reward function receives all other
-    columns. verl: `extra_info` travels to a reward function. verifiers: `info` does.
-    """
+    `original` has is kept, except for the prompt and the answer. A reward function receives all
+    columns (TRL), `extra_info` (verl) or `info` (verifiers)."""
     original = original or {}
     measures = {name: value for name, value in measures.items() if value is not None}
     if trainer == "trl":
@@ -62,8 +59,6 @@ def without_surrogates(value: object) -> object:
 
 
 def write_trainer_rows(path: str, rows: list[dict]) -> None:
-    """Write rows as JSON Lines, or as Parquet if the path ends in .parquet. Raise a `UserError` if
-    a column holds values of different types, which Parquet cannot store."""
     rows = [without_surrogates(row) for row in rows]
     if not str(path).endswith(".parquet"):
         lines = (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
@@ -111,7 +106,6 @@ _REWARDS = {
 
 
 def reward_program(trainer: str, grader: str, in_reasoning: bool) -> str:
-    """The text of a Python file with the trainer's reward function. `in_reasoning` is as in
-    `rewards.score`."""
+    """The text of a Python file with the trainer's reward function; see `rewards.score`."""
     head = _HEAD.format(trainer=trainer, grader=grader, in_reasoning=in_reasoning, imports=_IMPORTS)
     return head + _REWARDS[trainer]

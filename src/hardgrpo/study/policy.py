@@ -119,7 +119,7 @@ class Policy(Strict):
         for key in sorted(set(rule.needs) - keys):
             example = {"budget": 0.1, "threshold": 0.25, "highest_tier": 3, "by": "agreement"}[key]
             yield "", f"rule '{self.rule}' needs '{key}'; add it, e.g. {key}: {example}"
-        by = (self.by or "pass_rate") if "by" in rule.accepts else None
+        by = (self.by or "pass_rate") if "by" in rule.needs + rule.accepts else None
         allowed = {"rule", "probed_on", "probed_by", *rule.needs, *rule.accepts}
         allowed |= ({"calibrated_on"} if by == "predicted" else set()) | (
             {"rounds"} if by in policies.SIGNALS else set()

@@ -15,10 +15,7 @@ from peft.tuners.lora import LoraLayer
 
 def merged_weights(model) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield (name in the base model, weights with the adapter merged) for each base parameter, in
-    the parameter's precision.
-
-    The model's weights do not change. Only one parameter has a merged copy at a time.
-    """
+    the parameter's precision. Only one parameter has a merged copy at a time."""
     layers = {
         f"{name}.base_layer.weight": layer
         for name, layer in model.named_modules()
@@ -29,8 +26,6 @@ def merged_weights(model) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def checksum(model) -> str:
-    """SHA-256 of the names, types, shapes and values of a model's base parameters. Adapter weights
-    are not included."""
     digest = hashlib.sha256()
     parameters = {_base_name(name): weights for name, weights in _base_parameters(model)}
     for name, weights in sorted(parameters.items()):

@@ -1,8 +1,5 @@
 """Train a run in its state folder: build TRL's trainer, reward rollouts, save checkpoints, stop on
-SIGTERM. Imports TRL.
-
-`supervised.py` builds the trainer for recipes that train on worked solutions, the package `online`
-the trainer for recipes with a selector or process rewards.
+SIGTERM. Imports TRL. Other trainers: `supervised.py`, and the package `online`.
 """
 
 import math
@@ -33,11 +30,9 @@ from hardgrpo.training import base_weights, outputs, recipes
 from hardgrpo.training.processes import Processes, take_free_port
 from hardgrpo.training.trainer import Trainer
 
-# TRL 1.16 uses the old names of arguments of transformers 5.23, which would warn in every update.
+# TRL 1.16 uses old names of arguments
 warnings.filterwarnings("ignore", "`.*gradient_checkpointing.*` is deprecated", FutureWarning)
-# nats; a larger mean difference between the log-probabilities of vLLM and of the trainer gives a
-# warning
-LARGE_DIFFERENCE = 0.1
+LARGE_DIFFERENCE = 0.1  # nats, between the log-probabilities of vLLM and of the trainer: a warning
 
 
 def train(
@@ -50,10 +45,7 @@ def train(
     """Train a run until its last update or SIGTERM, from checkpoint `resume_from` in the run's
     folder of checkpoints (0: from the weights in `spec.model_folder`). Between the scheduled
     checkpoints, the run also saves a state about every `save_minutes`. `build` is a function like
-    `build_grpo_trainer`.
-
-    Raise a `UserError` if a prompt does not fit into the model's context or if training diverges.
-    """
+    `build_grpo_trainer`."""
     engines.configure_torch()
     spec, hardware, recipe = run.spec, run.hardware, run.spec.training
     if recipes.has_exact_products(spec, hardware):
@@ -61,11 +53,9 @@ def train(
     elif not recipe["base"] == recipe["precision"] == "fp32" and not hardware.gpus:
         exact_products.avoid_fused_attention()
     tokenizer = model_folders.load_tokenizer(spec.model_folder)
-    # raises a UserError if the model has no end token
-    engines.end_tokens(spec.model_folder, tokenizer)
+    engines.end_tokens(spec.model_folder, tokenizer)  # refuses a model without an end token
     engines.ensure_padding(tokenizer)
-    # A subset that was chosen without a probe, or with another model's probe, may contain prompts
-    # that are too long for this model.
+    # a subset that was not chosen by this model's probe may contain prompts that are too long
     questions = [run.problems[prompt]["question"] for prompt in run.subset]
     prompts = tokenize(spec, tokenizer, questions)
     engines.check_context(spec.model_folder, prompts, spec.completion_tokens, run.subset)
@@ -73,13 +63,9 @@ def train(
     os.environ.setdefault("TENSORBOARD_LOGGING_DIR", tracking)
     trainer = build(run, tokenizer)
     trainer.remove_callback(PrinterCallback)
-    if processes.state is not None and processes.is_first:
-        placement = (
-            "sharded over them (FSDP2)" if trainer.is_fsdp_enabled else "held by each process"
-        )
-        say(f"{hardware.processes} processes, all weights {placement}")
-    if hardware.gpus > 1 and not recipe.get("adapter") and not trainer.is_fsdp_enabled:
-        raise UserError("accelerate did not shard the weights over the GPUs; see the log above")
+    if hardware.processes > 1 and processes.is_first:
+        place = "sharded over them (FSDP2)" if trainer.is_fsdp_enabled else "held by each process"
+        say(f"{hardware.processes} processes, all weights {place}")
     title = f"train {spec.model}/{spec.task}/{spec.policy}/seed{spec.seed}"
     with Progress(
         title, recipe["updates"], "updates", start=resume_from, visible=processes.is_first
@@ -93,7 +79,6 @@ def train(
 
 
 def build_grpo_trainer(run: recipes.Run, tokenizer) -> Trainer:
-    """The trainer of a GRPO recipe."""
     arguments, rows, schedule = grpo_arguments(run, tokenizer)
     dataset = Dataset.from_list([rows[prompt] for prompt in schedule])
     return Trainer(**arguments, train_dataset=dataset)
@@ -108,50 +93,40 @@ def grpo_arguments(run: recipes.Run, tokenizer) -> tuple[dict, dict[str, dict], 
 
         vllm_engine.prepare_for_training()
         take_free_port()
-    unlabelled_pool = read_unlabelled_pool(spec, set(subset), tokenizer)
-    schedule = recipes.schedule_with_unlabelled(subset, list(unlabelled_pool), recipe, spec.seed)
-    questions = {prompt: run.problems[prompt] for prompt in subset} | unlabelled_pool
+    unlabelled = read_unlabelled_pool(spec, set(subset), tokenizer)
+    schedule = recipes.schedule_with_unlabelled(subset, list(unlabelled), recipe, spec.seed)
+    questions = {prompt: run.problems[prompt]["question"] for prompt in subset} | unlabelled
     pool = {
-        prompt: {
-            "prompt": tasks.messages(spec.prompt, problem["question"]),
-            "answer": problem.get("answer"),
-        }
-        for prompt, problem in questions.items()
+        prompt: {"prompt": tasks.messages(spec.prompt, question)}
+        | {"answer": run.problems[prompt]["answer"] if prompt not in unlabelled else None}
+        for prompt, question in questions.items()
     }
-    prompts = tokenize(spec, tokenizer, [problem["question"] for problem in questions.values()])
+    prompts = tokenize(spec, tokenizer, list(questions.values()))
     context = max(map(len, prompts)) + spec.completion_tokens
     model = model_folders.load_model(spec.model_folder, **recipes.model_arguments(recipe))
     hardware = recipes.without_gpus(run.hardware, model.config, recipe, context)
     # TRL and vLLM do not read the end tokens of config.json, but the probe and the evaluation do.
-    end_token_ids = engines.end_tokens(spec.model_folder, tokenizer)
-    model.generation_config.eos_token_id = (
-        end_token_ids if len(end_token_ids) > 1 else end_token_ids[0]
-    )
-    trainer_arguments = recipes.trainer_arguments(
-        spec, str(run.state), hardware, context, run.track
-    )
+    ends = engines.end_tokens(spec.model_folder, tokenizer)
+    model.generation_config.eos_token_id = ends if len(ends) > 1 else ends[0]
+    settings = recipes.trainer_arguments(spec, str(run.state), hardware, context, run.track)
     if recipe["generation"] == "vllm":
-        trainer_arguments["generation_kwargs"] = {"stop_token_ids": end_token_ids}
+        settings["generation_kwargs"] = {"stop_token_ids": ends}
+    grading_processes = CORES_PER_GPU if hardware.gpus else 1
+    reward = reward_function(spec.grader, recipe, hardware.processes, grading_processes)
     arguments = {
         "model": model,
         "processing_class": tokenizer,
-        "reward_funcs": reward_function(
-            spec.grader,
-            recipe,
-            hardware.processes,
-            grading_processes=CORES_PER_GPU if hardware.gpus else 1,
-        ),
-        "args": GRPOConfig(**trainer_arguments),
+        "reward_funcs": reward,
+        "args": GRPOConfig(**settings),
         "peft_config": recipes.adapter_configuration(recipe),
         "applies_correction": bool(recipe.get("importance_correction")),
     }
     return arguments, pool, schedule
 
 
-def read_unlabelled_pool(spec: Spec, subset: set[str], tokenizer) -> dict[str, dict]:
-    """Questions of the pool's prompts outside the subset, by id, without answers. Prompts that are
-    too long for the model's context are left out, as fit_prompts.py leaves them out of the probe.
-    Empty if the recipe trains only on the subset."""
+def read_unlabelled_pool(spec: Spec, subset: set[str], tokenizer) -> dict[str, str]:
+    """Questions by id of the pool's prompts outside the subset, without prompts that are too long
+    for the model's context; empty if the recipe trains only on the subset."""
     if spec.questions is None:
         return {}
     rows = files.read_jsonl(spec.questions, {"id": str, "question": str})
@@ -159,19 +134,16 @@ def read_unlabelled_pool(spec: Spec, subset: set[str], tokenizer) -> dict[str, d
     limit = engines.max_prompt_tokens(spec.model_folder, spec.completion_tokens)
     prompts = tokenize(spec, tokenizer, [row["question"] for row in rows])
     pool = {
-        row["id"]: {"question": row["question"]}
+        row["id"]: row["question"]
         for row, prompt in zip(rows, prompts)
         if limit is None or len(prompt) <= limit
     }
     if len(pool) < len(rows):
-        say(
-            f"{len(rows) - len(pool)} unlabelled prompts are too long for the model's context and are left out"
-        )
+        say(f"{len(rows) - len(pool)} unlabelled prompts are too long for the model's context")
     return pool
 
 
 def tokenize(spec: Spec, tokenizer, questions: list[str]) -> list[list[int]]:
-    """The token ids of the prompts of questions."""
     conversations = [tasks.messages(spec.prompt, question) for question in questions]
     return model_folders.token_ids(tokenizer, conversations, spec.chat)
 
@@ -181,9 +153,8 @@ def reward_function(grader: str, recipe: dict, processes: int, grading_processes
     probe and the evaluation.
 
     `reward: correct` rewards a correct completion, `finished` any answer that the grader can read,
-    `majority` the most frequent answer of the group (reference answers are then only logged).
-    Completions of prompts without a reference answer are rewarded by majority; then a `UserError`
-    is raised when a group is split between processes.
+    `majority`, and for prompts without a reference answer every recipe, the most frequent answer of
+    the group.
     """
     group_size, by_majority = recipe["group_size"], recipe["reward"] == "majority"
     by_group = by_majority or "majority_share" in recipe
@@ -193,34 +164,29 @@ def reward_function(grader: str, recipe: dict, processes: int, grading_processes
         texts = [messages[0]["content"] for messages in completions]
         references = [reference or "" for reference in answer]
         grades = graders.grade_all(grader, texts, references, grading_processes)
-        correct_flags = [
-            grade.correct for grade, reference in zip(grades, answer) if reference is not None
-        ]
+        labelled = [grade for grade, reference in zip(grades, answer) if reference is not None]
         # TRL logs the mean over processes, and each process counts only its own rollouts.
         log_metric("rollouts", len(completions) * processes)
         log_metric("prompts", len(completions) * processes / group_size)
         log_metric("answered_share", sum(grade.answered for grade in grades) / len(grades))
         log_metric("undecided_share", sum(grade.undecided for grade in grades) / len(grades))
-        if correct_flags:
-            log_metric("correct_share", sum(correct_flags) / len(correct_flags))
+        if labelled:
+            log_metric("correct_share", sum(grade.correct for grade in labelled) / len(labelled))
         if by_group and len(grades) % group_size:
             raise UserError(
                 f"majority rewards: {len(grades)} completions per process do not form whole groups of {group_size}; choose a number of GPUs that"
                 " divides prompts_per_update"
             )
-        rewards = []
+        groups = []
         for start in range(0, len(texts), group_size):
             group = slice(start, start + group_size)
             if by_majority or answer[start] is None:
-                rewards += signals.majority_rewards(texts[group], grader)
+                groups.append(signals.majority_rewards(texts[group], grader))
             else:
-                rewards += [float(getattr(grade, reward_field)) for grade in grades[group]]
-        if len(rewards) % group_size == 0:  # otherwise groups are split between processes
-            groups = [
-                rewards[start : start + group_size] for start in range(0, len(rewards), group_size)
-            ]
-            log_metric("all_right_share", sum(all(group) for group in groups) / len(groups))
-        return rewards
+                groups.append([float(getattr(grade, reward_field)) for grade in grades[group]])
+        if len(texts) % group_size == 0:  # otherwise groups are split between processes
+            log_metric("all_right_share", sum(map(all, groups)) / len(groups))
+        return [value for group in groups for value in group]
 
     return reward
 
@@ -230,11 +196,9 @@ class Watch(TrainerCallback):
     update on SIGTERM.
 
     Between the scheduled checkpoints, a state is saved after an update if more than `save_seconds`,
-    and more than ten times the duration of the last save, have passed since that save: a run that
-    is killed loses little work, and the saves take at most a tenth of the time.
-
-    transformers' `enable_jit_checkpoint` saves in the middle of an update, after its random numbers
-    were drawn: a run that resumes from such a save would differ from an uninterrupted run.
+    and more than ten times the duration of the last save, have passed since that save.
+    (transformers' `enable_jit_checkpoint` saves in the middle of an update, after its random
+    numbers were drawn: a run would not resume exactly.)
     """
 
     def __init__(
@@ -255,9 +219,8 @@ class Watch(TrainerCallback):
         self.save_began = self.save_ended = time.monotonic()
 
     def on_pre_optimizer_step(self, args, state, control, **_) -> None:
-        """Record the GPU memory in use after the last backward pass of an update, if this is the
-        largest value so far. The value includes the peak of all passes, because torch does not
-        release memory between passes."""
+        """Record the largest GPU memory in use. torch does not release memory between passes, so it
+        includes the peak of all passes."""
         if args.device.type == "cuda":
             free, total = torch.cuda.mem_get_info()
             self.manifest_fields["gpu_gib"] = max(
@@ -280,24 +243,19 @@ class Watch(TrainerCallback):
         # TRL logs before it saves the weights of this update
         if not math.isfinite(float(logs.get("grad_norm", 0))):
             raise UserError(
-                f"update {state.global_step} has a gradient norm of {logs['grad_norm']}: training has diverged; lower the recipe's learning_rate"
-                " (or, with GRPO, its temperature) and run again"
+                f"update {state.global_step} has a gradient norm of {logs['grad_norm']}: training has diverged; lower the recipe's learning_rate or temperature"
             )
         difference = logs.get(outputs.LOGP_DIFFERENCE) or 0
         if difference > LARGE_DIFFERENCE and not self.has_warned and self.processes.is_first:
             self.has_warned = True
             say(
                 f"warning: update {state.global_step}: the log-probabilities that vLLM and the trainer give a sampled token differ by"
-                f" {difference:.2f} on average (in bf16 usually by less than .05), so the rollouts are not samples of the trained model; see"
-                " docs/cluster.md#check-your-gpus-the-first-hour"
+                f" {difference:.2f} on average (in bf16 usually by less than .05); see docs/cluster.md#check-your-gpus-the-first-hour"
             )
         if "reward" in logs:
-            learnable_share = 1 - logs["frac_reward_zero_std"]
-            self.progress.advance(
-                1, f"reward {logs['reward']:.2f}, learnable {learnable_share:.2f}"
-            )
-        # Supervised training. The log entry at the end of a training has neither key.
-        elif "loss" in logs:
+            learnable = 1 - logs["frac_reward_zero_std"]
+            self.progress.advance(1, f"reward {logs['reward']:.2f}, learnable {learnable:.2f}")
+        elif "loss" in logs:  # supervised; the entry at the end of a training has neither key
             self.progress.advance(1, f"loss {logs['loss']:.3f}")
 
     def on_save(self, args, state, control, model, **_) -> None:

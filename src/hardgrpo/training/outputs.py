@@ -11,8 +11,7 @@ from hardgrpo.study.recipe import Recipe
 from hardgrpo.study.spec import Spec
 from hardgrpo.training import recipes
 
-# column of updates.csv -> key of TRL's log; a key that is missing from the log gives an empty cell.
-# `export` writes 1 - frac_reward_zero_std as learnable_share.
+# column of updates.csv -> key of TRL's log; `export` writes 1 - frac_reward_zero_std
 UPDATE_COLUMNS = {
     "prompts": "prompts",
     "rollouts": "rollouts",
@@ -29,15 +28,8 @@ UPDATE_COLUMNS = {
     "grad_norm": "grad_norm",
     "learning_rate": "learning_rate",
 }
-ONLINE_COLUMNS = {
-    "kept": "kept",
-    "replayed": "replayed",
-    "thrown_away": "thrown_away",
-    "labels": "labels",
-    "trained": "trained",
-    "process_loss": "process_loss",
-    "process_accuracy": "process_accuracy",
-}
+ONLINE_COLUMNS = {name: name for name in ("kept", "replayed", "thrown_away", "labels", "trained")}
+ONLINE_COLUMNS |= {name: name for name in ("process_loss", "process_accuracy")}
 # difference between vLLM's and the trainer's log-probability of a sampled token
 LOGP_DIFFERENCE = "sampling/sampling_logp_difference/mean"
 VLLM_COLUMNS = {
@@ -56,34 +48,26 @@ def export(
     resumed_from: int,
     hardware: recipes.Hardware,
 ) -> None:
-    """Write the outputs of a finished run. After a second round of annotation, the outputs begin
-    with the log and times of the first round, and steps are counted over both rounds."""
+    """Write the outputs of a finished run. Those of a second round of annotation begin with the log
+    and times of the first round, and steps are counted over both rounds."""
     checkpoint_every, updates = spec.training["checkpoint_every"], spec.training["updates"]
     steps = list(range(checkpoint_every, updates + 1, checkpoint_every))
     for step in steps:
         # check before the files are exported as results
         provenance.check_manifest(states.checkpoint(state, step))
     history = _read_history(state, updates)
-    first_round_rows, timing = _read_first_round(spec) if spec.continues else ([], [])
-    offset = len(first_round_rows)  # updates of the first round
+    first_rows, first_timing = _read_first_round(spec) if spec.continues else ([], [])
+    offset = len(first_rows)  # updates of the first round
     _export_checkpoints(spec, state, output / "checkpoints", steps, offset)
-    supervised = Recipe.of(spec.training).is_supervised
     columns = update_columns(spec.training)
-    rows = [
-        {"step": offset + entry["step"]}
-        | {column: entry.get(key) for column, key in columns.items()}
-        for entry in history
-    ]
-    for row in rows:
+    rows, timing = [], []
+    for entry in history:
+        row = {column: entry.get(key) for column, key in columns.items()}
         if row["learnable_share"] is not None:
             row["learnable_share"] = 1 - row["learnable_share"]
-    rows = first_round_rows + rows
-    own_timing = [
-        {"step": offset + entry["step"], "seconds": entry["step_time"]} for entry in history
-    ]
-    timing += own_timing
-    files.write_rows(output / "timing.csv", ["step", "seconds"], timing)
-    differences = [row.get("logp_difference_max") for row in rows[offset:]]
+        rows.append({"step": offset + entry["step"]} | row)
+        timing.append({"step": offset + entry["step"], "seconds": entry["step_time"]})
+    differences = [row.get("logp_difference_max") for row in rows]
     differences = [difference for difference in differences if difference is not None]
     last_state = files.read_json(states.checkpoint(state, updates) / "manifest.json")
     facts = provenance.describe(
@@ -91,30 +75,25 @@ def export(
         run=spec.fields(),
         machine=vars(hardware),
         resumed_from=resumed_from,
-        # Largest difference between the log-probabilities of a sampled token under vLLM and under
-        # the trainer: near 0 if vLLM has the current weights.
+        # near 0 if vLLM has the current weights
         sampling_difference=max(differences, default=None),
-        # Seconds and tokens of the updates of this round, including updates before an interruption.
-        update_seconds=round(sum(timing_row["seconds"] for timing_row in own_timing), 3),
-        completion_tokens=round(sum(row["tokens_mean"] * row["rollouts"] for row in rows[offset:])),
-        # Checksum of the base weights under the adapter (training must not change these weights),
-        # and the largest GPU memory in use in an update, in GiB.
+        # of this round, including updates before an interruption
+        update_seconds=round(sum(timing_row["seconds"] for timing_row in timing), 3),
+        completion_tokens=round(sum(row["tokens_mean"] * row["rollouts"] for row in rows)),
+        # checksum of the base weights under the adapter, and largest GPU memory in use
         **{name: last_state[name] for name in ("base_sha256", "gpu_gib") if name in last_state},
         state=state.name,
-        **(
-            {"solution_tokens": round(sum(row["tokens_mean"] * row["prompts"] for row in rows))}
-            if supervised
-            else {}
-        ),
     )
+    last, measure = rows[-1], "reward_mean"
+    if Recipe.of(spec.training).is_supervised:
+        measure = "loss"
+        facts["solution_tokens"] = round(sum(row["tokens_mean"] * row["prompts"] for row in rows))
     files.write_json(output / "provenance.json", facts)
-    files.write_rows(output / "updates.csv", ["step", *columns], rows)
-    last = rows[-1]
-    summary = (
-        f"last loss {last['loss']:.3f}" if supervised else f"last reward {last['reward_mean']:.3f}"
-    )
+    files.write_rows(output / "timing.csv", ["step", "seconds"], first_timing + timing)
+    files.write_rows(output / "updates.csv", ["step", *columns], first_rows + rows)
+    checkpoints = ", ".join(str(offset + step) for step in steps)
     say(
-        f"{output}: {last['step']} updates, {summary}, checkpoints at {', '.join(str(offset + step) for step in steps)}"
+        f"{output}: {last['step']} updates, last {measure.removesuffix('_mean')} {last[measure]:.3f}, checkpoints at {checkpoints}"
     )
 
 
@@ -125,7 +104,6 @@ def update_columns(recipe: dict) -> dict[str, str]:
 
 
 def _read_first_round(spec: Spec) -> tuple[list[dict], list[dict]]:
-    """The rows of `updates.csv` and of `timing.csv` of a run's first round."""
     log = files.read_rows(
         f"{spec.continues}/updates.csv",
         {"step": int} | dict.fromkeys(update_columns(spec.training), float),
@@ -153,19 +131,13 @@ def _export_checkpoints(
 
 
 def _read_history(state: Path, updates: int) -> list[dict]:
-    """TRL's log, one entry per update. The last checkpoint holds the complete log, also after
-    interruptions."""
+    """TRL's log, one entry per update. The last checkpoint holds the complete log."""
     log = files.read_json(states.checkpoint(state, updates) / states.TRAINING_FILE)["log_history"]
-    # the entry at the end of training has no loss
-    history = [entry for entry in log if "loss" in entry]
-    if [entry["step"] for entry in history] != list(range(1, updates + 1)):
-        raise RuntimeError(f"{state}: the log does not hold updates 1 to {updates} once each")
-    return history
+    return [entry for entry in log if "loss" in entry]  # the entry at the end of training has none
 
 
 def _sort_adapter_config(path: Path) -> None:
-    """Sort the lists and keys of an adapter's configuration. PEFT writes sets in random order, but
-    equal runs need equal files."""
+    """Sort the lists and keys of an adapter's configuration: PEFT writes sets in random order."""
     config = files.read_json(path)
     config |= {key: sorted(value) for key, value in config.items() if isinstance(value, list)}
     files.write_json(path, dict(sorted(config.items())))

@@ -1,5 +1,4 @@
-"""Pretrain a small Qwen3 model from scratch on demonstrations with mistakes: tokenizer, model,
-training loop, batches."""
+"""Pretrain a small Qwen3 model from scratch on demonstrations with mistakes."""
 
 import itertools
 import math
@@ -8,6 +7,7 @@ from collections.abc import Collection
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from hardgrpo.data import generated, tasks
@@ -46,8 +46,6 @@ def build_tokenizer(families: Collection[str] = ()) -> PreTrainedTokenizerFast:
 
 
 def build_model(settings: dict, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    """A Qwen3 model with random weights. `settings` is a return value of
-    `hardgrpo.workflow.arguments.Arguments.pretraining`."""
     torch.manual_seed(settings["seed"])
     return Qwen3ForCausalLM(
         Qwen3Config(
@@ -109,11 +107,7 @@ def train(model_name: str, settings: dict, batches, model: Qwen3ForCausalLM) -> 
 
 class Muon(torch.optim.Optimizer):
     """torch.optim.Muon's update (Nesterov momentum, no weight decay), in float32 and for all
-    matrices of a shape at once.
-
-    torch.optim.Muon orthogonalises the matrices one by one in bfloat16, which CPUs without bf16
-    instructions emulate. The emulation took two thirds of the time of a step.
-    """
+    matrices of a shape at once: bfloat16, which many CPUs emulate, took two thirds of a step."""
 
     def __init__(self, parameters, lr: float, momentum: float):
         super().__init__(parameters, {"lr": lr, "momentum": momentum})
@@ -177,8 +171,7 @@ def draw_batches(settings: dict, excluded: set, tokenizer):
 
 
 def demonstrate(chain: generated.Chain, rng: random.Random, demonstration: dict, seed: int) -> str:
-    """A demonstration of a problem, possibly with mistakes. `seed`, the base model's pretraining
-    seed, determines how probable each answer to a fact is."""
+    """A demonstration of a problem, possibly with mistakes; `seed` is that of the pretraining."""
     family = demonstration["source"]["family"]
     if family == "facts":
         return generated.demonstrate_fact(
@@ -192,21 +185,17 @@ def demonstrate(chain: generated.Chain, rng: random.Random, demonstration: dict,
 
 def share_at(share: dict, progress: float) -> float:
     """Share of a task among the demonstrations at `progress` (0..1) of training: from `first` to
-    `last` during the second quarter. A model that was trained on equal shares of two tasks from the
-    start learned neither."""
+    `last` during the second quarter. With equal shares of two tasks, a model learned neither."""
     ramp = min(1.0, max(0.0, 4 * progress - 1))
     return share["first"] + (share["last"] - share["first"]) * ramp
 
 
 def batch_loss(model, rows: list) -> torch.Tensor:
     """Mean cross-entropy of the completion tokens, in nats."""
-    width = max(len(prompt) + len(completion) for prompt, completion in rows)
-    inputs = torch.zeros(len(rows), width, dtype=torch.long)
-    labels = torch.full((len(rows), width), -100)
-    for i, (prompt, completion) in enumerate(rows):
-        end = len(prompt) + len(completion)
-        inputs[i, :end] = torch.tensor(prompt + completion)
-        labels[i, len(prompt) : end] = torch.tensor(completion)
+    inputs = [torch.tensor(prompt + completion) for prompt, completion in rows]
+    labels = [torch.tensor([-100] * len(prompt) + completion) for prompt, completion in rows]
+    inputs = pad_sequence(inputs, batch_first=True)
+    labels = pad_sequence(labels, batch_first=True, padding_value=-100)
     # Padding is on the right and attention is causal, so no mask is needed.
     logits = model(input_ids=inputs, use_cache=False).logits[:, :-1]
     has_label = labels[:, 1:] != -100

@@ -27,9 +27,8 @@ FSDP_VARIABLES = {
     "FSDP_OFFLOAD_PARAMS": "false",
     "FSDP_ACTIVATION_CHECKPOINTING": "false",  # the trainer's gradient checkpointing does this
 }
-# Longest time that processes wait for each other. All processes wait for the first process while it
-# checks all checkpoints before it resumes a run, and while it hashes a saved state, which may have
-# hundreds of GB. NCCL's default is ten minutes.
+# Longest time that processes wait for each other: the first process checks all checkpoints before it
+# resumes a run, and hashes saved states of hundreds of GB. NCCL's default is ten minutes.
 TIMEOUT = datetime.timedelta(hours=3)
 
 
@@ -39,13 +38,10 @@ def launch(spec: Spec, hardware: recipes.Hardware, state: Path) -> int:
     folder."""
     import psutil  # comes with accelerate
 
-    # torchrun starts the processes; accelerate, inside the trainer, reads its settings from the
-    # environment.
     command = [sys.executable, "-m", "hardgrpo.training.launcher", "--standalone"]
     command += ["--nproc_per_node", str(hardware.processes)]
-    # torchrun would kill its processes 30 seconds after SIGTERM, but an update may take longer.
-    # Therefore torchrun starts with SIGTERM blocked, its processes unblock SIGTERM, and this process
-    # forwards SIGTERM to them.
+    # torchrun would kill its processes 30 seconds after SIGTERM, in the middle of an update. It starts
+    # with SIGTERM blocked; its processes unblock SIGTERM, which this process forwards to them.
     command += ["--signals-to-handle", "SIGINT,SIGHUP,SIGQUIT"]
     variables = {LAUNCH_VARIABLE: "1"} | ({} if spec.training.get("adapter") else FSDP_VARIABLES)
     if not hardware.gpus:
@@ -71,9 +67,8 @@ def launch(spec: Spec, hardware: recipes.Hardware, state: Path) -> int:
 
 def take_free_port() -> None:
     """Set MASTER_PORT, on which vLLM beside the trainer listens, to a free port that the system
-    chooses. TRL would choose port 29500 if it is free, but vLLM opens the port only seconds later:
-    a second run on the machine would fail. The processes of `launch` have torchrun's common port.
-    """
+    chooses. With TRL's choice, port 29500, a second run on the machine could fail. The processes of
+    `launch` have torchrun's common port."""
     if LAUNCH_VARIABLE in os.environ:
         return
     with socket.socket() as listener:
@@ -82,9 +77,8 @@ def take_free_port() -> None:
 
 
 def sum_in_float32(trainer: type) -> type:
-    """A class decorator of trainers. If weights are sharded and the arithmetic is in bf16, gradients
-    are summed and log-probabilities are computed in float32, as in a run of one process.
-    accelerate's default would round these sums and the log-probabilities to bf16."""
+    """A class decorator of trainers: with sharded weights and arithmetic in bf16, sum gradients and
+    compute log-probabilities in float32, as a run of one process does."""
     from typing_extensions import override  # comes with torch
 
     build_arguments = trainer._build_accelerator_args
@@ -107,17 +101,14 @@ def sum_in_float32(trainer: type) -> type:
 
 
 def process_seed(seed: int, rank: int) -> int:
-    """The seed of a process; that of the first process is the run's seed. accelerate would add the
-    rank to the seed: the second process of a run would draw the same numbers as the first process
-    of the run with the next seed."""
+    """The seed of a process. accelerate's seed + rank would be the seed of another run."""
     if rank == 0:
         return seed
     return int.from_bytes(hashlib.sha256(f"process:{seed}:{rank}:0".encode()).digest()[:4])
 
 
 class Processes:
-    """Coordinate this process with the other processes of the run. A run of one process needs no
-    communication."""
+    """This process and the other processes of the run."""
 
     def __init__(self, hardware: recipes.Hardware):
         self.state = None

@@ -11,16 +11,14 @@ from hardgrpo.study import memory
 from hardgrpo.study.recipe import ADAM_BETA2, Recipe
 from hardgrpo.study.spec import Spec
 
-# TRL's settings for a recipe that replays rollouts without importance_correction: TRL logs the
-# importance ratios per token, and `hardgrpo.training.trainer.Trainer` does not apply these ratios.
+# for recipes without importance_correction: TRL logs the ratios, and `Trainer` does not apply them
 NO_CORRECTION = {"mode": "token_truncate", "limit": math.inf}
 
 
 def schedule(ids: list[str], updates: int, prompts_per_update: int, seed: int) -> list[str]:
-    """The prompts of all updates in order: `updates * prompts_per_update` ids, in shuffled epochs,
-    computed before training so that a resumed run trains on the same prompts. Each epoch drops its
-    last prompts if they do not fill an update. A subset that is smaller than an update is repeated
-    within it."""
+    """The prompts of all updates in order: `updates * prompts_per_update` ids, in shuffled epochs.
+    Each epoch drops its last prompts if they do not fill an update. A subset that is smaller than an
+    update is repeated within it."""
     rng = random.Random(f"schedule:{seed}")
     order: list[str] = []
     while len(order) < updates * prompts_per_update:
@@ -34,31 +32,31 @@ def schedule(ids: list[str], updates: int, prompts_per_update: int, seed: int) -
 def schedule_with_unlabelled(
     subset: list[str], unlabelled: list[str], recipe: dict, seed: int
 ) -> list[str]:
-    """Like `schedule`, but the last prompts of each update are unlabelled. `majority_share` is their
-    share of the update. Raise a `UserError` if the recipe needs unlabelled prompts and there are
-    none."""
+    """Like `schedule`, but the share `majority_share` of each update, its last prompts, is
+    unlabelled."""
     updates, size = recipe["updates"], recipe["prompts_per_update"]
     unlabelled_size = round(recipe.get("majority_share", 0) * size)
     if not unlabelled_size:
         return schedule(subset, updates, size, seed)
     if not unlabelled:
         raise UserError(
-            "recipe: majority_share takes prompts that the policy did not choose, but the policy chose all prompts that fit the model; lower the policy's budget"
+            "recipe: majority_share needs prompts that the policy did not choose; lower the policy's budget"
         )
-    labelled_size = size - unlabelled_size
-    labelled_order = schedule(subset, updates, labelled_size, seed)
-    unlabelled_order = schedule(unlabelled, updates, unlabelled_size, seed)
-    order: list[str] = []
-    for update in range(updates):
-        order += labelled_order[update * labelled_size : (update + 1) * labelled_size]
-        order += unlabelled_order[update * unlabelled_size : (update + 1) * unlabelled_size]
-    return order
+    parts = [
+        (schedule(ids, updates, part_size, seed), part_size)
+        for ids, part_size in ((subset, size - unlabelled_size), (unlabelled, unlabelled_size))
+    ]
+    return [
+        prompt
+        for update in range(updates)
+        for order, part_size in parts
+        for prompt in order[update * part_size : (update + 1) * part_size]
+    ]
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """The hardware of a run. Hardware affects the result only through rounding and the drawn random
-    numbers."""
+    """The hardware of a run. It affects the result only through rounding and random numbers."""
 
     gpus: int = 0  # 0: the CPU
     processes: int = 1  # one per GPU
@@ -83,8 +81,7 @@ class Run:
 
 def micro_batches(texts: int, hardware: Hardware) -> tuple[int, int]:
     """(micro-batch size, gradient accumulation steps) of each process. Size x steps x processes is
-    `texts`, the number of completions or worked solutions per update. Raise a `UserError` if
-    `texts` is not a multiple of the number of processes."""
+    `texts`, the number of completions or worked solutions per update."""
     share, remainder = divmod(texts, hardware.processes)
     if remainder:
         raise UserError(
@@ -99,9 +96,8 @@ def micro_batches(texts: int, hardware: Hardware) -> tuple[int, int]:
 
 def without_gpus(hardware: Hardware, config, recipe: dict, tokens: int) -> Hardware:
     """The hardware of a run on a CPU, with micro-batches of as many texts as fit into
-    `memory.CPU_BYTES`, at least one; unchanged with GPUs, if `micro_batch` is set, or if the
-    model's shape is unknown. `tokens` is the largest number of tokens of a prompt with its
-    completion."""
+    `memory.CPU_BYTES`, if `micro_batch` is not set and the model's shape is known. `tokens` is the
+    largest number of tokens of a prompt with its completion."""
     shape = memory.shape_of(config.get_text_config().to_dict())
     if hardware.gpus or hardware.micro_batch or shape is None:
         return hardware
@@ -112,7 +108,6 @@ def without_gpus(hardware: Hardware, config, recipe: dict, tokens: int) -> Hardw
 
 
 def packages(recipe: dict) -> list[str]:
-    """The packages that a recipe needs beyond those of the environment for training."""
     names = ["vllm"] if recipe.get("generation") == "vllm" else []
     if recipe["optimiser"] == "paged_adamw_8bit":
         names.append("bitsandbytes")
@@ -120,8 +115,8 @@ def packages(recipe: dict) -> list[str]:
 
 
 def optimiser(recipe: dict, hardware: Hardware) -> str:
-    """transformers' name of the optimiser. A run of one process on a CPU uses the fused AdamW,
-    whose square roots are the same on every processor with AVX2."""
+    """transformers' name of the optimiser. The square roots of the fused AdamW are the same on
+    every processor with AVX2."""
     if recipe["optimiser"] == "adamw" and not hardware.gpus and hardware.processes == 1:
         return "adamw_torch_fused"
     return {"adamw": "adamw_torch"}.get(recipe["optimiser"], recipe["optimiser"])
@@ -141,29 +136,18 @@ def has_exact_products(spec: Spec, hardware: Hardware) -> bool:
 
 
 def check_machine(recipe: dict, hardware: Hardware) -> None:
-    """Raise a `UserError` if the recipe cannot run on the machine, or if the options of the program
-    are wrong."""
-    numbers = {"--processes": hardware.processes, "--micro-batch": hardware.micro_batch}
-    for option, number in numbers.items():
-        if number is not None and number < 1:
-            raise UserError(f"{option} is {number}, expected at least 1; correct the command")
-    if hardware.gpus and hardware.processes != hardware.gpus:
-        raise UserError(
-            f"--processes is {hardware.processes}, expected one process for each of the GPUs (--gpus {hardware.gpus}); leave out --processes"
-        )
     if hardware.gpus == 0 and recipe["optimiser"] == "paged_adamw_8bit":
         raise UserError(
-            "recipe: optimiser: paged_adamw_8bit needs a GPU, and this run asks for none; give the model `gpus`, or set optimiser: adamw"
+            "recipe: optimiser: paged_adamw_8bit needs a GPU; give the model `gpus`, or set optimiser: adamw"
         )
     if hardware.processes > 1 and Recipe.of(recipe).is_online:
         key = "selector" if recipe.get("selector") else "process"
         raise UserError(
-            f"recipe: {key}: a run with this key can have only one process and at most one GPU; use an adapter, so that the model fits on one GPU"
+            f"recipe: {key}: a run with this key can have only one process and at most one GPU; use an adapter"
         )
 
 
 def adapter_configuration(recipe: dict):
-    """PEFT's configuration of the adapter, or None if every weight is trained."""
     adapter = recipe.get("adapter")
     if not adapter:
         return None
@@ -173,8 +157,7 @@ def adapter_configuration(recipe: dict):
         r=adapter["rank"],
         lora_alpha=adapter["alpha"],
         lora_dropout=adapter["dropout"],
-        # All linear maps (q, k, v, o, gate, up and down) except the output layer, also in models
-        # that fuse some of these maps (Phi-4).
+        # q, k, v, o, gate, up and down, also in models that fuse some of these maps (Phi-4)
         target_modules="all-linear",
         bias="none",
         use_rslora=False,
@@ -185,15 +168,9 @@ def adapter_configuration(recipe: dict):
 
 
 def model_arguments(recipe: dict) -> dict:
-    """Arguments of transformers' from_pretrained for a recipe."""
     import torch
 
-    return {
-        "local_files_only": True,
-        "use_safetensors": True,
-        "trust_remote_code": False,
-        "dtype": {"fp32": torch.float32, "bf16": torch.bfloat16}[recipe["base"]],
-    }
+    return {"dtype": {"fp32": torch.float32, "bf16": torch.bfloat16}[recipe["base"]]}
 
 
 def trainer_arguments(
@@ -204,11 +181,8 @@ def trainer_arguments(
     track: str = "none",
 ) -> dict:
     """Arguments of TRL's GRPOConfig. Every value that affects the result is explicit, because
-    defaults change between versions.
-
-    `context` is the largest number of tokens of a prompt with its completion, for vLLM; `track` is
-    TRL's `report_to`.
-    """
+    defaults change between versions. `context` is the largest number of tokens of a prompt with its
+    completion, for vLLM; `track` is TRL's `report_to`."""
     recipe = spec.training
     with_vllm = recipe["generation"] == "vllm"
     _, accumulation_steps = micro_batches(Recipe.of(recipe).texts_per_update, hardware)
@@ -241,8 +215,7 @@ def trainer_arguments(
         "sync_ref_model": False,
         "steps_per_generation": accumulation_steps,
         "cast_lm_head_to_fp32": False,
-        # Without an adapter, the KL term needs a copy of the base model in each process. TRL's
-        # default device_map "auto" would spread each copy over all GPUs.
+        # TRL would spread each process's copy of the base model for the KL term over all GPUs
         "model_init_kwargs": None if recipe.get("adapter") else {"device_map": None},
         # sampling of rollouts, and correction for differences between vLLM's and the trainer's
         # probabilities
@@ -264,8 +237,6 @@ def trainer_arguments(
 def supervised_arguments(
     spec: Spec, output_dir: str, hardware: Hardware = Hardware(), track: str = "none"
 ) -> dict:
-    """Arguments of TRL's SFTConfig. Every value that affects the result is explicit, as in
-    `trainer_arguments`."""
     return _common_arguments(spec, output_dir, hardware, track) | {
         # the objective: the mean loss over all tokens of an update's solutions, independent of
         # micro-batches
@@ -287,8 +258,6 @@ def supervised_arguments(
 
 
 def _common_arguments(spec: Spec, output_dir: str, hardware: Hardware, track: str) -> dict:
-    """Arguments that both trainers share: optimiser, machine, order of prompts, checkpoints and
-    logs."""
     recipe, on_gpu = spec.training, hardware.gpus > 0
     is_sharded = hardware.processes > 1 and not recipe.get("adapter")
     micro_batch, accumulation_steps = micro_batches(Recipe.of(recipe).texts_per_update, hardware)
@@ -319,8 +288,7 @@ def _common_arguments(spec: Spec, output_dir: str, hardware: Hardware, track: st
         "gradient_checkpointing_kwargs": {"use_reentrant": False} if on_gpu else None,
         "use_cpu": not on_gpu,
         "ddp_find_unused_parameters": False,
-        # Without this setting, each process would hold the complete gradient of the sharded weights
-        # during gradient accumulation.
+        # otherwise each process would accumulate the complete gradient of the sharded weights
         "accelerator_config": {"gradient_accumulation_kwargs": {"sync_each_batch": True}}
         if is_sharded
         else None,

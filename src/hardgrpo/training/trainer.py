@@ -7,7 +7,6 @@ import torch
 from accelerate.utils import is_peft_model, set_seed
 from trl import GRPOTrainer
 from trl.models.utils import unwrap_model_for_generation
-from trl.trainer.utils import pad
 from typing_extensions import override  # comes with torch
 
 from hardgrpo.runtime import replacements
@@ -20,11 +19,8 @@ from hardgrpo.training import base_weights, outputs, processes
 @replacements.check_overrides
 class Trainer(GRPOTrainer):
     """`applies_correction`: whether the losses of vLLM's rollouts are multiplied by importance
-    ratios (the recipe's importance_correction).
-
-    The difference between vLLM's and the trainer's log-probabilities is logged without a pass of
-    its own, from the log-probabilities that the loss computes anyway.
-    """
+    ratios. The difference between vLLM's and the trainer's log-probabilities is logged from the
+    log-probabilities that the loss computes anyway."""
 
     # whether an update may train on rollouts that were sampled with weights of an earlier update
     is_off_policy = False
@@ -62,14 +58,10 @@ class Trainer(GRPOTrainer):
                 problem = "sends vLLM its weights without _iter_named_params"
                 raise UserError(replacements.message(self.vllm_generation, problem))
             return outputs
-        prompts = [
-            torch.tensor(input_ids, device=self.accelerator.device) for input_ids in prompt_ids
-        ]
-        input_ids = pad(prompts, padding_value=self._tokenizer.pad_token_id, padding_side="left")
-        attention_mask = pad(
-            [torch.ones_like(prompt) for prompt in prompts], padding_value=0, padding_side="left"
-        )
-        sampler = self._sampler(len(prompts))
+        inputs = self._tokenizer.pad(
+            {"input_ids": prompt_ids}, padding_side="left", return_tensors="pt"
+        ).to(self.accelerator.device)
+        sampler = self._sampler(len(prompt_ids))
         checkpointing = self.args.gradient_checkpointing_kwargs
         with (
             unwrap_model_for_generation(
@@ -82,8 +74,8 @@ class Trainer(GRPOTrainer):
             model = model.get_base_model() if hasattr(model, "get_base_model") else model
             outputs = decoding.decode(
                 model,
-                input_ids,
-                attention_mask,
+                inputs["input_ids"],
+                inputs["attention_mask"],
                 self.eos_token_ids,
                 self.max_completion_length,
                 sampler,
@@ -91,10 +83,8 @@ class Trainer(GRPOTrainer):
         completions = [tokens for tokens, _ in outputs]
         if sampler.log_probabilities is None:
             return completions, None
-        return completions, [
-            row[: len(tokens)]
-            for row, tokens in zip(sampler.log_probabilities.tolist(), completions)
-        ]
+        logps = zip(sampler.log_probabilities.tolist(), completions)
+        return completions, [row[: len(tokens)] for row, tokens in logps]
 
     @override
     def _generate_and_score_completions(self, inputs):
@@ -107,9 +97,8 @@ class Trainer(GRPOTrainer):
             masked = self.accelerator.gather((weights == 0).float().mean())
             self._metrics["train"]["masked_share"].append(masked.mean().item())
         if not self.is_off_policy:
-            # For importance_correction, TRL computes the probabilities of vLLM's rollouts before the
-            # update, in batches of other shapes, so rounding could move the ratio beyond a narrow
-            # clipping limit. Without these probabilities the ratio is 1, as with transformers.
+            # TRL computes these probabilities for importance_correction in batches of other shapes, so
+            # rounding could move the ratio of the loss, which is 1 without them, beyond a clipping limit.
             batch.pop("old_per_token_logps", None)
         return batch
 
@@ -137,8 +126,8 @@ class Trainer(GRPOTrainer):
         super().log(logs, start_time)
 
     def _log_logp_differences(self) -> None:
-        """Log what TRL logs if it computes the importance ratios before the update. vLLM gives a
-        token without log-probability the value NaN; its ratio counts as 1."""
+        """Log what TRL logs with importance_correction. vLLM gives a token without log-probability
+        the value NaN; its ratio counts as 1."""
         differences = torch.cat(self.logp_differences)
         self.logp_differences = []
         gather, metrics = self.accelerator.gather, self._metrics["train"]

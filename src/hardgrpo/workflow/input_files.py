@@ -290,7 +290,7 @@ class InputFiles(Entries):
 
     def _pinned_originals(self, source: Repository) -> dict[str, dict]:
         repositories = inputs.read_lock("inputs.lock").get("repositories", {})
-        return repositories.get(inputs.repository_entry(source.entry), {})
+        return repositories.get(f"{source.repository}@{source.commit}", {})
 
     def _original(self, source: Repository | Original, name: str, local: str | None = None) -> str:
         """An original below `data` if it exists there, else the path to which it is downloaded."""
