@@ -198,8 +198,8 @@ def choose_files(origin: str, names: list[str]) -> list[str]:
     weights = match_names(names, WEIGHTS)
     if not any(map(is_weights, weights)):
         raise UserError(
-            f"{origin}: no weights in model.safetensors or model-*.safetensors; pickle files (.bin, .pt) are refused, because they can run code:"
-            " convert them on an isolated machine (save_pretrained)"
+            f"{origin}: no weights in model.safetensors or model-*.safetensors; pickle files (.bin, .pt) are refused, because they can run code"
+            " when loaded: convert them on an isolated machine (save_pretrained)"
         )
     tokenizer = [name for name in TOKENIZERS if name in names]
     if not tokenizer:

@@ -36,11 +36,8 @@ def read(
         try:
             missing = next((name for name in ("prompt_id", column) if name not in row), None)
             if missing is not None:
-                problem = f"no column '{missing}'"
-                remedy = f"found {', '.join(row)}. Keep the columns of the rows to annotate"
-                # the rows of a table share a header
-                error = UserError(f"{path}: {place}: {problem}; {remedy}") if form else None
-                raise error or RowError(path, place, problem, remedy)
+                remedy = "Keep the columns of the rows to annotate"
+                raise sources.no_column(row, f"'{missing}'", remedy, path, place)
             answer, prompt = (
                 unescape("" if row[name] is None else str(row[name])).strip()
                 for name in (column, "prompt_id")

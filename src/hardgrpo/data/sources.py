@@ -203,7 +203,9 @@ def as_problem(
             if key == "answer" and not needs_answer:
                 continue  # may be annotated later
             if names[key] not in row:
-                raise _no_column(row, key, names, path, place)
+                column = f"'{names[key]}' for the {key}"
+                remedy = f"Name the column in the task's source, e.g. columns: {{{key}: NAME}}"
+                raise no_column(row, column, remedy, path, place)
         problem = {key: row.get(name) for key, name in names.items()}
     for key in ("question", "answer"):
         if isinstance(problem[key], (list, dict)):
@@ -220,10 +222,9 @@ def as_problem(
     return problem
 
 
-def _no_column(row: dict, key: str, names: dict, path: str | Path, place: str) -> UserError:
+def no_column(row: dict, column: str, remedy: str, path: str | Path, place: str) -> UserError:
     """A `UserError` for a table, whose rows have one header, else a `RowError`."""
-    problem = f"no column '{names[key]}' for the {key}"
-    remedy = f"found {', '.join(map(str, row))}. Name the column in the task's source, e.g. columns: {{{key}: NAME}}"
+    problem, remedy = f"no column {column}", f"found {', '.join(map(str, row))}. {remedy}"
     if spreadsheets.is_table(path):
         return UserError(f"{path}: {place}: {problem}; {remedy}")
     return RowError(path, place, problem, remedy)
