@@ -35,7 +35,7 @@ def test_nothing_loads_code_or_pickle():
     assert {
         path: hit[0] for path, text in CODE.items() if (hit := re.search(forbidden, text))
     } == {}
-    assert '"trust_remote_code": False' in CODE[ROOT / "src/hardgrpo/training/recipes.py"]
+    assert '"trust_remote_code": False' in CODE[ROOT / "src/hardgrpo/sampling/model_folders.py"]
 
 
 def test_checkpoints_are_read_by_torch_as_data_alone():
