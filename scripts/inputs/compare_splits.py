@@ -1,10 +1,9 @@
 """Compare the questions of a test with those of a training pool, or the questions of a pool with
 each other.
 
-The program writes a CSV file of matches, defined in src/hardgrpo/data/contamination.py, and a JSON
-file of counts beside it. A test question has at most two rows: its best match in the pool, and
-among the earlier questions of the test. Without --test, each question of the pool is compared with
-the earlier ones; `repeated` is a question that prepare_task.py left out of the pool.
+The program writes a CSV file of matches (src/hardgrpo/data/contamination.py), and a JSON file of
+counts beside it. A test question has at most two rows: its best match in the pool, and among the
+earlier questions of the test. `repeated` is a question that prepare_task.py left out of the pool.
 
 A test question that is also in the pool is an error, unless --contamination is report; a test that
 lies completely in the pool always is. After an error, no file is written.

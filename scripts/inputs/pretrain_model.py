@@ -3,8 +3,7 @@ Face folder.
 
 --settings is the model's `source` in the configuration, with the `source` and `prompt` of each task
 in `demonstrations`. --exclude: in the workflow, the splits of the demonstrated tasks, and of tasks
-of the same families that a study uses with this model, but no facts, because a model can only
-answer a fact that was demonstrated.
+of the same families that a study uses with this model, but no facts.
 """
 
 from hardgrpo.data import tasks

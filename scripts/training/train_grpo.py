@@ -12,12 +12,10 @@ complete checkpoint there; on a CPU without vLLM, its checkpoints and updates.cs
 uninterrupted run bit for bit.
 
 On SIGTERM (time limit, preemption, scancel) during training, the program finishes the current
-update, saves its state and exits with status 1. A second program for the same run ends with an
-error.
+update, saves its state and exits with status 1.
 
-With --processes or --gpus above 1, the program starts itself again as several processes (with GPUs
-one for each). Without an adapter, accelerate's FSDP2 shards weights, gradients and optimiser state
-over the processes.
+With --processes or --gpus above 1, the program starts itself again as several processes. Without an
+adapter, accelerate's FSDP2 shards weights, gradients and optimiser state over the processes.
 """
 
 from hardgrpo.data import tasks

@@ -63,8 +63,8 @@ def normalize(question: str) -> str:
 
 def find_matches(questions: Sequence[str], references: Sequence[str] | None = None) -> list[Match]:
     """At most one match for each question: an equal question of `references` (default: of the
-    questions before it) if possible, else the one with the largest share of n-grams. Matches of
-    equal questions come first, the others in descending order of the share."""
+    questions before it) if possible, else the one with the largest share of n-grams, in descending
+    order of the share."""
     equal_matches = _equal_matches(questions, references)
     split = None if references is None else len(questions)
     words = [WORD.findall(text.casefold()) for text in [*questions, *(references or [])]]

@@ -12,8 +12,7 @@ reasoning. `facts` needs knowledge that reasoning cannot replace:
 
 A *demonstration* is a worked solution that ends in `#### answer`. With probability `slip` a step is
 wrong, and the following steps use the wrong result: without slips nearly every pass rate of a model
-trained on demonstrations is 0 or 1. The demonstration of a fact is the answer alone, which is right
-with a probability that depends on the fact and the base model (`belief`).
+trained on demonstrations is 0 or 1. The demonstration of a fact is the answer alone (`belief`).
 """
 
 import functools

@@ -3,9 +3,8 @@ with JSON Lines over pipes.
 
 A *question* is a pair of texts to compare, or a text to parse. This module corrects Math-Verify: it
 replaces spellings that Math-Verify does not read, also reads i as the imaginary unit, combines
-inequalities that are joined by 'or', removes units, because Math-Verify drops everything after the
-first '\text{}', and compares small values a second time. It resets the state of SymPy, which draws
-random numbers and caches results, so that a verdict depends only on the question.
+inequalities that are joined by 'or', removes units, and compares small values a second time. It
+resets the state of SymPy, so that a verdict depends only on the question.
 """
 
 import contextlib

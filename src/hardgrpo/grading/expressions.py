@@ -2,9 +2,8 @@ r"""Compare expressions: this module compares numbers and words, and Math-Verify
 expressions.
 
 Math-Verify may compute forever on a model's text ('9^{9^{9^9}}'). It therefore runs in a helper
-process with limits of processor time and memory: equivalence.py as a program, with JSON Lines over
-pipes. Threads that ask at the same time have a helper each. A comparison that ends its helper is
-undecided.
+process with limits of processor time and memory (equivalence.py), one for each thread that asks. A
+comparison that ends its helper is undecided.
 """
 
 import atexit

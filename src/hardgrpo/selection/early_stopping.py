@@ -4,9 +4,8 @@ choose.
 Full probing draws K samples of each prompt. Rule `hard` takes the prompts with the fewest right
 samples, ties in a fixed order; rule `easy` does the same with wrong samples. `Scan` orders the
 prompts by the counts so far, which are lower bounds. If the first prompts, as many as are chosen,
-have all their samples, then no other prompt can come before them: they are the subset. Until then,
-`Scan` draws one more sample of the first prompts that lack samples, among those with at most the
-count of the last of the first prompts.
+have all their samples, they are the subset. Until then, `Scan` draws one more sample of the first
+prompts that lack samples, among those with at most the count of the last of the first prompts.
 
 A rule with a threshold separates the prompts with at most `level` right samples from all others:
 a prompt is sampled until it has more, or cannot have more.

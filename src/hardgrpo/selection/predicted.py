@@ -1,16 +1,14 @@
 """Predict pass rates from signals, with a model fitted on a small annotated random sample of the
 pool: a logistic regression of pass rates on the signals, standardised over the pool, with a ridge
-penalty, because the signals may perfectly separate a small sample. Signals with missing values are
-omitted, except the entropy: a missing entropy (no completion gives an answer) counts as 0."""
+penalty. Signals with missing values are omitted, except the entropy: a missing entropy (no
+completion gives an answer) counts as 0."""
 
 import numpy as np
 
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection.policies import SIGNALS, sample_size, tie_break
 
-# Weight of the ridge penalty on the slopes, relative to the mean log-likelihood over the prompts of
-# the sample. The value is this project's choice.
-RIDGE = 0.05
+RIDGE = 0.05  # weight of the ridge penalty on the slopes, relative to the mean log-likelihood
 
 
 def draw_sample(ids: list[str], share: float, seed: int) -> list[str]:

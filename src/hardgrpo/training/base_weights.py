@@ -2,8 +2,7 @@
 PEFT.
 
 TRL would merge the adapter into the base weights for vLLM and unmerge it afterwards. In bf16, both
-operations round the base weights, which would drift with every update (huggingface/trl#6688), and
-with them the reference policy of the KL term and the model that is evaluated.
+operations round the base weights, which would drift with every update (huggingface/trl#6688).
 """
 
 import hashlib

@@ -1,8 +1,5 @@
-"""torchrun without its error report: `python -m hardgrpo.training.launcher` takes the arguments of
-torchrun.
-
-A process that fails prints its own error, and torchrun would add a second traceback. If a signal
-ends a process, this launcher prints one line with the signal's name.
+"""torchrun without its error report: a process that fails prints its own error, and torchrun would add
+a traceback. If a signal ends a process, this launcher prints one line with the signal's name.
 """
 
 import signal
