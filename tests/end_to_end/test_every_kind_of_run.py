@@ -287,8 +287,8 @@ def test_a_pool_without_a_mixed_group_gives_a_one_line_error(study, tmp_path):
     log = (world.folder / f"results/logs/train_grpo/{run}.log").read_text()
     assert "Traceback" not in log and not updates.exists()
     assert (
-        "error: recipe: selector dynamic: 6 prompts were tried in 2 sampling steps, and only 0 "
-        "groups were neither all right nor all wrong, but an update needs 3"
+        "error: recipe: selector dynamic: of 6 prompts in 2 sampling steps, only 0 groups were "
+        "neither all right nor all wrong, but an update needs 3"
     ) in log
 
 
