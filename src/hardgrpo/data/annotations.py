@@ -24,8 +24,9 @@ def read(
     path: str, column: str, problems: list[dict], grader: str, pool: str | Path
 ) -> Annotations:
     """The answers in `column` of a file, matched by the column `prompt_id` to the problems of the
-    file `pool`. A repeated prompt, an answer that the grader cannot read or that a spreadsheet has
-    changed, and a file that belongs to other prompts are errors."""
+    file `pool`. Raise a `UserError` that names the rows with a repeated prompt, or with an answer
+    that the grader cannot read or that a spreadsheet has changed; also if no row has an answer, or
+    if more answers belong to other prompts than to the pool's."""
     content = sources.read(path)
     form = content.form
     ids = {question_id(problem["question"]): problem["id"] for problem in problems}

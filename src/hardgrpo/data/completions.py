@@ -16,6 +16,7 @@ def read(paths: list[str], problems: list[dict]) -> dict[str, list[dict]]:
 
 
 def add_probe_arguments(parser) -> None:
+    """Add to a program's `parser` the arguments that describe a probe and the use of its samples."""
     parser.add_argument("--completions", required=True, nargs="+", help="shards of a probe")
     parser.add_argument("--grader", required=True, help=", ".join(graders.GRADERS))
     parser.add_argument("--samples", type=int, help="per prompt, not held out (default: all)")

@@ -99,9 +99,9 @@ def drop_repetitions(
     same_answer: Callable[[str | None, str | None], bool],
 ) -> tuple[list[dict], list[tuple[str, str]]]:
     """(problems without repetitions, pairs (id of a removed problem, id of the first with an equal
-    question)). `places` maps ids to files and rows. The first of several equal problems lists the
-    ids of the others as `repeated_as`. Equal questions whose answers are not the `same_answer` are
-    an error."""
+    question)). `places` maps ids to files and rows; `same_answer` compares two answers. The first
+    of several equal problems lists the ids of the others as `repeated_as`. Raise a `UserError` for
+    equal questions with different answers."""
     first_problems: dict[str, dict] = {}
     removed_ids: dict[str, list[str]] = {}
     repetitions, contradictions = [], []

@@ -52,6 +52,7 @@ def text(row: dict, completion: str) -> dict:
 
 
 def write(path: str, rows: list[dict]) -> None:
+    """Write an evaluation, and print its accuracy by step and decoding."""
     files.write_rows(path, COLUMNS, rows)
     for step in sorted({row["step"] for row in rows}):
         for decoding in ("sampled", "greedy"):

@@ -52,7 +52,9 @@ def list_names(section: str, entry: str, lock: str | Path) -> list[str]:
 def download(
     section: str, entry: str, names: list[str], folder: str | Path, lock: str | Path
 ) -> None:
-    """Download files of a repository, "owner/name@commit", into `folder` under the same names."""
+    """Download files of a repository, "owner/name@commit", into `folder` under the same names.
+    Raise a `UserError` if a name leaves the folder, or if neither the source nor the mirror has the
+    file; only files that the lock lists are taken from the mirror."""
     folder, locked = Path(folder), inputs.read_lock(lock).get(section, {}).get(entry, {})
     for name in names:
         if files.is_outside(name):

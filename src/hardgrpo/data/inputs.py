@@ -21,13 +21,15 @@ IN_WORKFLOW = "in the workflow: --config update_inputs=true"
 
 
 def read_lock(lock: str | Path) -> dict[str, dict[str, dict[str, dict]]]:
-    """{section: {entry: {file: size and checksum}}}; {} for a missing file."""
+    """{section: {entry: {file: size and checksum}}}; {} for a missing file. Raise a `UserError` for
+    a malformed lock."""
     lock = Path(lock)
     remedy = f"restore it from git (git checkout -- {lock.name}), or resolve the merge if the file holds conflict marks"
     return files.read_json(lock, remedy=remedy) if lock.exists() else {}
 
 
 def file_entry(path: str | Path) -> dict:
+    """The size and checksum of a file, as in the lock."""
     if not Path(path).is_file():
         raise UserError(f"{path}: no such file")
     return {"bytes": Path(path).stat().st_size, "sha256": files.sha256(path)}
@@ -37,8 +39,8 @@ def check(
     lock: str | Path, section: str, name: str, entry: dict[str, dict], update: bool = False
 ) -> str:
     """Compare files ({file: size and checksum}) with the lock's entry `name`, and add files that
-    the lock lacks. Return "as locked", "new in the lock" or "replaced in the lock". A file that
-    differs is an error, unless `update` is set."""
+    the lock lacks. Return "as locked", "new in the lock" or "replaced in the lock". Raise a
+    `UserError` if a file differs and `update` is not set."""
     lock = Path(lock)
     # In the usual case, the lock need not be writable.
     locked = read_lock(lock).get(section, {}).get(name, {})
@@ -74,6 +76,7 @@ def check_problems(lock: str | Path, name: str, problems: list[dict], update: bo
 
 
 def add_repository_arguments(parser) -> None:
+    """Add to a program's `parser` the arguments that `check_originals` reads."""
     parser.add_argument("--repository", help="owner/name on GitHub; the lock has its files")
     parser.add_argument("--commit", help="the commit of the repository")
     parser.add_argument("--names", nargs="*", default=[], help="paths in the repository")
@@ -81,6 +84,7 @@ def add_repository_arguments(parser) -> None:
 
 
 def add_source_arguments(parser) -> None:
+    """Add a task's name, its `source` and the files of a split to a program's arguments."""
     parser.add_argument("--task", required=True, help="name of the task")
     source_help = "the task's `source` in the configuration, as JSON"
     parser.add_argument("--source", required=True, type=files.as_object, help=source_help)
@@ -88,6 +92,7 @@ def add_source_arguments(parser) -> None:
 
 
 def add_lock_arguments(parser) -> None:
+    """Add the path of the lock and --update-inputs to a program's arguments."""
     parser.add_argument("--lock", default="inputs.lock", help="file that pins all inputs")
     parser.add_argument(
         "--update-inputs", action="store_true", help="replace entries of the lock that differ"

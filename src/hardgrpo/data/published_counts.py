@@ -88,7 +88,8 @@ READERS: dict[str, Callable[[str, int], list[dict]]] = {  # by the kind of an an
 
 
 def count_of(share: float | None, samples: int, place: str) -> int:
-    """The number of right answers among `samples` answers, from their rounded `share`."""
+    """The number of right answers among `samples` answers, from their rounded `share`. Raise a
+    `UserError` about `place` if no number fits the share."""
     count = round(share * samples)
     if not 0 <= count <= samples or abs(share - count / samples) > ROUNDING:
         raise UserError(
@@ -98,6 +99,8 @@ def count_of(share: float | None, samples: int, place: str) -> int:
 
 
 def convert(kind: str, paths: list[str], samples: int) -> list[dict]:
+    """The counts of all files of an analysis. Raise a `UserError` for a file without rows or of
+    another form."""
     counts = []
     for path in paths:
         try:
@@ -111,6 +114,7 @@ def convert(kind: str, paths: list[str], samples: int) -> list[dict]:
 
 
 def read(path: str | Path) -> list[dict]:
+    """The rows of a table of counts."""
     header, _ = files.read_cells(path)
     seed_columns = {column: int for column in header if re.fullmatch("correct_[0-9]+", column)}
     predictions = {"predicted": float} if "predicted" in header else {}

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 
 def normalize_spaces(text: str) -> str:
+    """The text with every run of white space as one space, and none at its ends."""
     return " ".join(text.split())
 
 

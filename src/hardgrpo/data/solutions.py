@@ -51,7 +51,10 @@ def statement(grader: str, answer: str) -> str:
 
 
 def correct_solutions(pairs: list[tuple[dict, str]], grader: str, path: str | Path) -> list[dict]:
-    """The rows of `solutions.jsonl`: the solutions that the grader accepts, at least 99 %."""
+    """The rows of `solutions.jsonl`: the solutions that the grader accepts.
+
+    Print a warning about rejected solutions. Raise a `UserError` if more than 1 % are rejected.
+    """
     rows, rejected_problems = [], []
     for problem, text in pairs:
         if graders.grade(grader, text, problem["answer"]).correct:
@@ -70,5 +73,6 @@ def correct_solutions(pairs: list[tuple[dict, str]], grader: str, path: str | Pa
 
 
 def read(path: str | Path) -> dict[str, str]:
+    """{problem id: worked solution}."""
     rows = files.read_jsonl(path, {"id": str, "solution": str})
     return {row["id"]: row["solution"] for row in rows}

@@ -25,7 +25,8 @@ class Rows:
 
 
 def read(path: str | Path) -> Rows:
-    """The rows of a file, at least one: JSON Lines, CSV, TSV, Parquet, BIG-Bench-Hard's JSON."""
+    """The rows of a file: JSON Lines, CSV, TSV, Parquet, BIG-Bench-Hard's JSON. Raise a `UserError`
+    if the file has no rows or cannot be read."""
     path = Path(path)
     file_name, form = path.name.lower(), None
     if spreadsheets.is_table(path):
@@ -70,7 +71,8 @@ def read_parquet(path: str | Path, columns: list[str] | None = None) -> list[dic
 
 
 def read_parquet_table(path: str | Path, columns: list[str] | None = None) -> "pyarrow.Table":  # noqa: F821
-    """The table of a Parquet file, with `columns` (default: all)."""
+    """The table of a Parquet file, with `columns` (default: all). Raise a `UserError` for a file
+    that is missing, damaged or without one of the columns."""
     import pyarrow
     import pyarrow.parquet
 
@@ -94,7 +96,8 @@ def choose_rows(
     rows: list[dict], selection: dict | None, path: str | Path
 ) -> list[tuple[int, dict]]:
     """[(row number from 0, row)] of the rows that the task's `rows` (`only`, `except`, `every`,
-    `first`, `draw`) select."""
+    `first`, `draw`) select. Raise a `UserError` for a number beyond the last row, or a `draw` that
+    is too large."""
     selection = selection or {}
     indices = [*selection.get("only", []), *selection.get("except", [])]
     if indices and max(indices) >= len(rows):
@@ -170,7 +173,11 @@ SOLUTIONS: dict[str, Callable[[dict, str], str | None]] = {
 
 
 def solution(row: dict, format: str, columns: dict, statement: str, location: str) -> str:
-    """The worked solution of a row at `location`, "FILE: PLACE"; see `SOLUTIONS`, `as_problem`."""
+    """The worked solution of a row. Raise a `RowError` if there is none.
+
+    `location` is "FILE: PLACE", see `tasks.problems_with_rows`; the other arguments are as in
+    `SOLUTIONS` and `as_problem`.
+    """
     if format in SOLUTIONS:
         text = SOLUTIONS[format](row, statement)
     else:

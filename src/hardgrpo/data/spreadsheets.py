@@ -52,12 +52,15 @@ def is_table(path: str | Path) -> bool:
 
 
 def read(path: str | Path) -> Table:
+    """The table of a file, see `parse`."""
     return parse(files.read_user_text(path), path, bool(files.byte_order_mark(path)))
 
 
 def parse(text: str, path: str | Path, has_mark: bool = False) -> Table:
-    """The table of the text of the file `path`. Blank lines, and the empty cells that a spreadsheet
-    writes for empty columns, are left out."""
+    """The table of the text of the file `path`; `has_mark`: a byte order mark precedes the text.
+    Blank lines, and the empty cells that a spreadsheet writes for empty columns, are left out.
+    Raise a `UserError` for wrong quoting, repeated column names and rows shorter or longer than the
+    header."""
     csv.field_size_limit(2**31 - 1)
     separator_line, delimiter = SEPARATOR_LINE.match(text), None
     if separator_line:
@@ -177,6 +180,7 @@ def rows_text(rows: list[dict], form: Form, for_people: bool = True) -> str:
 
 
 def unescape_formulas(cell: str) -> str:
+    """Undo `escape_formulas`."""
     return cell[1:] if cell[:1] == "'" and FORMULA.match(cell, 1) else cell
 
 

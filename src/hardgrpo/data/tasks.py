@@ -30,7 +30,7 @@ def prepare(
 ) -> tuple[list[dict], dict[str, str]]:
     """(problems of a split, {id: file and row of the problem; "problem 'ID'" if generated}).
     `source` is the part of the task's `source` that this split needs; `paths` are the files of its
-    parts."""
+    parts. Raise a `UserError` for rows that are not valid problems, and if no problem is left."""
     if source.get("kind") == "generated":
         problems = generate_problems(task, source, split)
         return problems, {problem["id"]: f"problem '{problem['id']}'" for problem in problems}
@@ -110,8 +110,10 @@ def problems_with_rows(
 
 
 def readable_problems(problems: list[dict], grader: str, path: str | Path) -> list[dict]:
-    """The problems with a reference answer that the grader can read. Others are reported, and are
-    an error if they are more than 1 %."""
+    """The problems with a reference answer that the grader can read.
+
+    Print a warning about unreadable answers. Raise a `UserError` if more than 1 % are unreadable.
+    """
     readable, unreadable = [], []
     for problem in problems:
         is_readable = graders.accepts_reference(grader, problem["answer"])
@@ -133,8 +135,8 @@ def readable_problems(problems: list[dict], grader: str, path: str | Path) -> li
 
 
 def leave_out(fault: str, examples: list[str], total: int, remedy: str, result: str) -> None:
-    """Print a warning about entries with a fault: `examples`, all of them. More than
-    UNREADABLE_SHARE of `total` entries are an error."""
+    """Print a warning about entries with a fault: `examples`, all of them. Raise a `UserError` if
+    they are more than UNREADABLE_SHARE of `total` entries."""
     message = f"{fault}: {first_entries(examples)}"
     if len(examples) > UNREADABLE_SHARE * total:
         raise UserError(f"{message}; {remedy}")
@@ -143,7 +145,8 @@ def leave_out(fault: str, examples: list[str], total: int, remedy: str, result: 
 
 def generate_problems(task: str, source: dict, wanted_split: str) -> list[dict]:
     """The problems of a split of a generated task. The test split continues the draws of the train
-    split, and repeated questions are discarded, so no question is in both."""
+    split, and repeated questions are discarded, so no question is in both. Raise a `UserError` if
+    the source does not give enough different questions."""
     rng = random.Random(f"{source['family']}:{source['seed']}")
     draw, questions = FAMILIES[source["family"]], set()
     for split in SPLITS[: SPLITS.index(wanted_split) + 1]:
@@ -166,6 +169,8 @@ def generate_problems(task: str, source: dict, wanted_split: str) -> list[dict]:
 
 
 def read_problems(path: str | Path, needs_answer: bool = True) -> list[dict]:
+    """The problems of a file that prepare_task.py wrote. Raise a `UserError` if a row lacks a
+    question or a needed answer."""
     keys = {"id": str, "question": str} | ({"answer": str} if needs_answer else {})
     return files.read_jsonl(path, keys)
 
@@ -177,7 +182,8 @@ def read_subset(subset: str | Path, pool: str | Path, needs_answer: bool = True)
 
 
 def _check_ids(problems: list[dict], places: list[tuple[str | Path, str]]) -> None:
-    """Refuse ids that occur twice. `places` are (file, place in the file) of each problem."""
+    """Raise a `UserError` for ids that occur twice. `places` are (file, place in the file) of each
+    problem."""
     first_places: dict[str, tuple[str | Path, str]] = {}
     row_errors = []
     for problem, (path, place) in zip(problems, places):

@@ -9,7 +9,8 @@ COLUMNS = {"id": str, "epoch": int, "correct": int, "rollouts": int}
 
 
 def read(path: str) -> dict[str, list[dict]]:
-    """{prompt: rows in the order of the epochs}, with prompts in the order of the file."""
+    """{prompt: rows in the order of the epochs}, with prompts in the order of the file. Raise a
+    `UserError` for impossible or repeated rows."""
     table = spreadsheets.read(path)
     prompts: dict[str, dict[int, dict]] = {}
     place_of = table.places.__getitem__
@@ -44,7 +45,8 @@ def _row_problem(row: dict, epochs: dict[int, dict]) -> str | None:
 def split(
     prompts: dict[str, list[dict]], epochs: int, path: str
 ) -> tuple[dict[str, list[dict]], dict[str, list[dict]]]:
-    """(first `epochs` rows of each prompt, later rows of each prompt, at least one)."""
+    """(first `epochs` rows of each prompt, later rows of each prompt). Raise a `UserError` if a
+    prompt has no later rows."""
     short_prompt = next((name for name, rows in prompts.items() if len(rows) <= epochs), None)
     if short_prompt is not None:
         raise UserError(

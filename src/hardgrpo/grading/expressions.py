@@ -209,6 +209,7 @@ def _stop(helper: subprocess.Popen) -> None:
 
 
 def stop_helpers() -> None:
+    """Stop the helpers that no thread uses."""
     while _idle_helpers:
         _stop(_idle_helpers.pop())
 

@@ -63,6 +63,7 @@ class Grader:
 
 
 def grade(grader: str, completion: str, answer: str) -> Grade:
+    """Grade one completion against a reference answer; `grader` is a key of GRADERS."""
     rule = GRADERS[grader]
     extracted = extract_answer(grader, completion)
     if not extracted:  # None, or an empty box
@@ -97,7 +98,11 @@ def extract_answer(grader: str, completion: str) -> str | None:
 
 
 def check_decided(undecided: float, completions: int, place: str) -> None:
-    """Refuse more than one undecided completion if their share exceeds UNDECIDED_SHARE."""
+    """Raise a `UserError` that starts with `place` if the share of undecided completions exceeds
+    UNDECIDED_SHARE.
+
+    A single undecided completion never raises the error.
+    """
     if undecided > max(1, UNDECIDED_SHARE * completions):
         raise UserError(
             f"{place}: {undecided:.0f} of {completions} completions could not be graded in {expressions.SECONDS:.0f} seconds of processor time each, more than"
@@ -201,6 +206,7 @@ def same_letter(reference: str, extracted: str) -> bool:
 
 
 def is_letter(text: str) -> bool:
+    """Whether an answer is one letter, as in `same_letter`."""
     return _letter(text) is not None
 
 
@@ -220,6 +226,7 @@ def same_brackets(reference: str, extracted: str) -> bool:
 
 
 def are_brackets(extracted: str) -> bool:
+    """Whether an answer consists only of brackets."""
     return bool(re.fullmatch(r"[][(){}<>]+", IGNORED_BESIDE_BRACKETS.sub("", extracted)))
 
 
@@ -239,6 +246,7 @@ def same_number(reference: str, extracted: str) -> bool:
 
 
 def reads_number(extracted: str) -> bool:
+    """Whether an answer is exactly one number."""
     return quantities.read_number(extracted) is not None
 
 

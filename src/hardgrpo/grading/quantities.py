@@ -250,6 +250,7 @@ def is_number(text: str) -> bool:
 
 
 def read_quantity(text: str) -> Quantity | None:
+    """The quantity that an answer states, or None if it does not state exactly one number."""
     return _read_answer(text) if len(text) <= LONGEST_NUMBER else None
 
 

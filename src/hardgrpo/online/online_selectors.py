@@ -36,6 +36,7 @@ class Pool:
 
 
 def make(recipe: dict, pool: Pool, seed: int) -> "Selector":
+    """The selector of a recipe for a pool. Raise a `UserError` if the pool is too small."""
     settings = selectors.with_defaults(recipe)
     if settings.get("reference", 0) > len(pool.ids):
         raise UserError(
@@ -74,6 +75,7 @@ class Epochs:
         self.position = 0  # number of prompts taken
 
     def take(self) -> str:
+        """The id of the next prompt."""
         epoch, place = divmod(self.position, len(self.ids))
         if place == 0:
             self.order = list(self.ids)

@@ -125,8 +125,9 @@ class OnlineTrainer(Trainer):
     def _fill_update(
         self, new_groups: list[rollout_groups.Group], rollouts: int
     ) -> tuple[dict | None, dict]:
-        """Like `_training_batch`, but only with mixed groups, as soon as enough of them are pending.
-        More than `most_steps` steps without an update are an error."""
+        """Like `_training_batch`, but without groups whose rewards are equal. The batch is None
+        until enough mixed groups are pending. Raise a `UserError` after `most_steps` steps without
+        an update."""
         mixed = [group for group in new_groups if group.is_mixed]
         self.pending += mixed
         self.steps_since_update += 1
@@ -253,6 +254,7 @@ class OnlineTrainer(Trainer):
 
 
 def build_trainer(run: recipes.Run, tokenizer) -> OnlineTrainer:
+    """The trainer of a recipe with a selector or process rewards."""
     arguments, rows, schedule = loop.grpo_arguments(run, tokenizer)
     # a selector uses only the number of the dataset's rows
     dataset = Dataset.from_list([{"id": prompt} | rows[prompt] for prompt in schedule])
@@ -267,6 +269,8 @@ def build_trainer(run: recipes.Run, tokenizer) -> OnlineTrainer:
 def make_selector(
     run: recipes.Run, rows: dict[str, dict], model, tokenizer
 ) -> online_selectors.Selector:
+    """The selector of a run. `rows` are rows of TRL's dataset by prompt id. Raise a `UserError` if
+    the selector lacks prompts or their measures."""
     spec, recipe, prompts = run.spec, run.spec.training, list(rows)
     settings = selectors.with_defaults(recipe)
     measures = embeddings = None
@@ -285,7 +289,8 @@ def make_selector(
 def curriculum_measures(
     spec: Spec, problems: dict, prompts: list[str], measure: str
 ) -> dict[str, float]:
-    """{prompt id: its tier, or its pass rate in the subset's file}, as numbers."""
+    """{prompt id: its tier, or its pass rate in the subset's file}, as numbers. Raise a `UserError`
+    if the value of a prompt is missing or not a number."""
     if measure == "tier":
         source, values = spec.problems, {name: problems[name].get("tier") for name in prompts}
     else:

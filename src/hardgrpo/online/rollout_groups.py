@@ -31,6 +31,7 @@ class Group:
 
     @property
     def is_mixed(self) -> bool:
+        """Whether the rewards differ, so that the advantages are not all zero."""
         return bool((self.rewards != self.rewards[0]).any())
 
 

@@ -38,6 +38,9 @@ class ServedModel:
 
 @dataclass(frozen=True)
 class Usage:
+    """Numbers of tokens: the server's count, or an assumed number if the server states none.
+    `models` are the names of models in the server's answers."""
+
     input_tokens: int = 0
     output_tokens: int = 0
     models: frozenset[str] = frozenset()  # names of models in the server's answers

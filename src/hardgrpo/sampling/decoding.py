@@ -70,7 +70,8 @@ def decode(
 ) -> list[tuple[list[int], bool]]:
     """(token ids, whether the last token is an end token) for each row of left-padded prompts;
     `ids` and `mask` have the shape (rows, width). `sampler(scores, rows, step)` returns the next
-    token ids (n,) for `rows` (n,), given `scores` (n, vocabulary)."""
+    token ids (n,) for `rows` (n,), given `scores` (n, vocabulary). Raise a `UserError` if the model
+    has no cache of keys and values, or if its scores are not finite."""
     rows, end_token_ids = len(ids), torch.tensor(end_token_ids, device=ids.device)
     tokens = torch.zeros(rows, max_tokens, dtype=torch.long, device=ids.device)
     lengths = torch.full((rows,), max_tokens, device=ids.device)

@@ -106,8 +106,9 @@ def tokenize(tokenizer, requests: list[Request], chat: dict) -> list[list[int]]:
 
 
 def end_tokens(folder: str, tokenizer) -> list[int]:
-    """Ids of all tokens that end a completion, at least one: `eos_token_id` of the model's two
-    configuration files and, as in TRL, of the tokenizer."""
+    """Ids of all tokens that end a completion: `eos_token_id` of the model's two configuration
+    files and, as in TRL, of the tokenizer. Raise a `UserError` if none of them defines an end
+    token."""
     token_ids = [tokenizer.eos_token_id]
     for name in ("generation_config.json", "config.json"):
         if (Path(folder) / name).exists():
@@ -134,9 +135,9 @@ def max_prompt_tokens(folder: str, max_tokens: int) -> int | None:
 def check_context(
     folder: str, prompts: list[list[int]], max_tokens: int, ids: list[str] | None = None
 ) -> None:
-    """Refuse a prompt that is too long for the context, or has a token outside the vocabulary;
-    `ids` are the prompts' names. In the workflow, fit_prompts.py has removed prompts that are too
-    long from probes and tests, but not from every subset."""
+    """Raise a `UserError` if a prompt is too long for the context, or has a token outside the
+    vocabulary; `ids` are the prompts' names. In the workflow, fit_prompts.py has removed prompts
+    that are too long from probes and tests, but not from every subset."""
     config = model_folders.load_config(folder).get_text_config()
     vocabulary_size = getattr(config, "vocab_size", None)
     if vocabulary_size is not None and (largest := max(map(max, prompts))) >= vocabulary_size:
@@ -154,7 +155,8 @@ def check_context(
 
 def load(folder: str, precision: str = "fp32"):
     """The model in evaluation mode, on the GPU if there is one. `precision` is bf16 or fp32; on a
-    GPU, fp32 keeps the precision in which the weights are stored."""
+    GPU, fp32 keeps the precision in which the weights are stored. Raise a `UserError` if the model
+    cannot be used."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
     if device == "cpu" and precision == "fp32" and exact_products.is_exact_model(folder):

@@ -34,17 +34,21 @@ replacements.replace(chat_template_utils, "datetime", FixedDate)
 
 
 def load_config(folder: str | Path):
+    """The configuration of the model in a folder. Raise a `UserError` if it cannot be used."""
     with errors.while_loading(folder):
         return AutoConfig.from_pretrained(folder, **SAFE_FILES)
 
 
 def load_tokenizer(folder: str | Path, **arguments):
+    """The tokenizer in a folder. `arguments` are passed to `from_pretrained`. Raise a `UserError`
+    if the tokenizer cannot be used."""
     with errors.while_loading(folder):
         return AutoTokenizer.from_pretrained(folder, **SAFE_FILES, **arguments)
 
 
 def load_model(folder: str | Path, **arguments):
-    """The model in a folder, whose files must have all weights."""
+    """The model in a folder. `arguments` are passed to `from_pretrained`. Raise a `UserError` if
+    the model cannot be used, or if its files lack weights."""
     arguments = SAFE_ARGUMENTS | exact_products.model_arguments() | arguments
     with errors.while_loading(folder):
         model, report = AutoModelForCausalLM.from_pretrained(
@@ -63,7 +67,8 @@ def load_model(folder: str | Path, **arguments):
 
 def token_ids(tokenizer, conversations: list[Conversation], chat: dict) -> list[list[int]]:
     """Token ids of each conversation, up to the start of the answer. `chat` are arguments of the
-    chat template."""
+    chat template. Raise a `UserError` if the template or the tokenizer fails or returns no token.
+    """
 
     def apply(conversation: Conversation) -> list[int]:
         ids = tokenizer.apply_chat_template(

@@ -13,7 +13,7 @@ from hardgrpo.study import paths
 
 
 def count(text: str) -> int:
-    """The number in an argument, at least 1."""
+    """The number in an argument. Raise an error unless it is at least 1."""
     if int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text}, expected at least 1")
     return int(text)
@@ -55,7 +55,7 @@ def build_parser(description: str) -> argparse.ArgumentParser:
 
 def start(args: argparse.Namespace) -> None:
     """Choose the engine, check the model, and restart the program in another environment if this one
-    lacks what the engine needs."""
+    lacks what the engine needs. Raise a `UserError` if the machine or the model is unsuitable."""
     if args.engine == "server":
         from hardgrpo.sampling import server_engine  # httpx2 is not in every environment
 

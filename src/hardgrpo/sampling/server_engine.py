@@ -74,7 +74,7 @@ class Address(Server):
         return (input_money + usage.output_tokens * self.price.output) / 1e6
 
     def secret(self) -> str | None:
-        """The key in the environment variable."""
+        """The key. Raise a `UserError` if the environment variable holds none."""
         if self.key is None:
             return None
         errors.hide(self.key)
@@ -87,8 +87,8 @@ class Address(Server):
 
 
 def read_address(settings: dict, place: str = "--server") -> Address:
-    """The address in the argument `place` of a program. The error about a wrong argument quotes no
-    value, because a value may be secret."""
+    """The address in the argument `place` of a program. Raise a `UserError` if the argument is
+    wrong; the message quotes no value, because a value may be secret."""
     try:
         return Address.model_validate(settings)
     except ValidationError as error:
@@ -169,7 +169,9 @@ class Sampler:
         }
 
     async def complete(self, requests: list[Request], keys: list[str]) -> list[Completion]:
-        """The completions of the requests. Answers that arrive before an error stay stored."""
+        """The completions of the requests. Raise a `UserError` if a request gets no completion, an
+        `OSError` if the answers cannot be written. Answers that arrived before the error stay
+        stored."""
         self.released = asyncio.Condition()  # money that was reserved for a request
         if stored := sum(key in self.stored for key in keys):
             self.on_batch(stored, "stored before")
@@ -296,8 +298,9 @@ class Sampler:
         return {name: value for name, value in body.items() if name not in refused}
 
     async def _request(self, request: Request, samples: int) -> tuple[list[Completion], Usage]:
-        """(completions, usage): repeat a request until the server answers, refuses it, or the last
-        try has failed. No completions if the server refuses an optional parameter."""
+        """(completions, usage): repeat a request until the server answers. Without completions if
+        the server refuses an optional parameter. Raise a `UserError` if the server refuses the
+        request, or after the last try."""
         most_usage = self._maximum_usage(request, samples)
         tries, pause, answers_before = 0, FIRST_PAUSE, self.answers_received
         while True:
@@ -474,7 +477,8 @@ def read_body(response: httpx2.Response) -> object:
 def read_answer(
     answer: object, request: Request, samples: int, model: str
 ) -> tuple[list[Completion], Usage]:
-    """(at most `samples` completions, usage)."""
+    """(at most `samples` completions, usage). Raise `Failure` if there is no completion, a
+    `UserError` if another model answered."""
     if not isinstance(answer, dict):
         raise Failure(f"the answer is not a JSON object; it begins with {str(answer)[:40]!r}", 200)
     choices = answer.get("choices")
@@ -507,7 +511,8 @@ def read_answer(
 
 
 def _read_choice(choice: dict) -> tuple[str, str, list[float]]:
-    """(text, finish reason, log-probabilities of the tokens, empty if unknown) of a choice."""
+    """(text, finish reason, log-probabilities of the tokens) of a choice. The log-probabilities are
+    empty if unknown. Raise `Failure` if the choice has no text or an unknown finish reason."""
     message = choice.get("message", {"content": choice.get("text", 0)})
     content = message.get("content") if isinstance(message, dict) else 0
     if isinstance(content, list):  # parts of a text, without the thoughts

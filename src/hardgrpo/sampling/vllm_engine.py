@@ -38,7 +38,7 @@ MAX_QUEUED = 4 * MAX_SEQUENCES
 
 def start(folder: str, context: int, adapters: list[str], gpus: int) -> LLM:
     """An engine for the model in `folder` and its `adapters`. `context` is the largest number of
-    tokens of a prompt and its completion."""
+    tokens of a prompt and its completion. Raise a `UserError` if the engine cannot start."""
     is_cpu = current_platform.is_cpu()
     if not is_cpu and gpus < 1:
         raise UserError(

@@ -21,7 +21,8 @@ STOPPABLE_RULES = [name for name, rule in policies.RULES.items() if rule.by_boun
 
 class Scan:
     """`while batch := scan.ask(): ... scan.tell(...)` decides the subset of a policy. Prompts are
-    indices into `ids`, the pool in the order of the dataset; `samples` is K."""
+    indices into `ids`, the pool in the order of the dataset; `samples` is K. Raise a `UserError` if
+    the policy needs all samples, or chooses no prompt."""
 
     def __init__(self, ids: list[str], samples: int, policy: dict, seed: int, batch: int = 1):
         rule = policy["rule"]

@@ -55,6 +55,8 @@ class Pool:
 
 @dataclass(frozen=True)
 class Rule:
+    """A rule of a policy: an entry of `RULES`."""
+
     choose: Callable[[Pool], Subset]
     family: str  # rules of a family have one colour in all figures
     description: str  # describes the chosen prompts in docs/configuration.md
@@ -66,6 +68,7 @@ class Rule:
 
 
 def halve_budget(budget: float | dict) -> float | dict:
+    """Half of a budget. Half of a number of prompts is rounded down, but is at least 1."""
     if not isinstance(budget, dict):
         return budget / 2
     if "prompts" in budget:
@@ -108,7 +111,11 @@ def select(
 ) -> Subset:
     """Choose a subset of the pool `pass_rates` (id -> share correct, or another measure). Prompts
     without a measure (None) count towards the size of the pool but are never chosen. Rules by tier
-    need `tiers`. Budget and settings are those of `hardgrpo.study.policy.Policy`."""
+    need `tiers`.
+
+    Budget and settings are those of `hardgrpo.study.policy.Policy`, which checks them. Raise a
+    `UserError` if too few prompts qualify, or if the subset would be empty.
+    """
     uses_budget = "budget" in RULES[rule].needs + RULES[rule].accepts and budget is not None
     measures = {prompt: value for prompt, value in pass_rates.items() if value is not None}
     try:
@@ -349,6 +356,7 @@ RULES: dict[str, Rule] = {
 
 
 def is_by_tier(rule: str) -> bool:
+    """Whether a rule chooses by the tiers of the problems."""
     return "highest_tier" in RULES[rule].needs
 
 
@@ -358,7 +366,8 @@ def _sorted_by(key: Callable[[str], float], ids: Iterable[str], seed: int) -> li
 
 def subset_size(budget: float | dict, pool: int) -> int:
     """Number of prompts that a budget pays for. A share pays for floor(budget * pool), as in HE,
-    rounded before, because 0.29 * 100 is 28.999..."""
+    rounded before, because 0.29 * 100 is 28.999... Raise a `UserError` for more prompts than the
+    pool has."""
     if not isinstance(budget, dict):
         return math.floor(round(budget * pool, 9))
     size = affordable_prompts(budget)
@@ -370,6 +379,7 @@ def subset_size(budget: float | dict, pool: int) -> int:
 
 
 def affordable_prompts(budget: dict) -> int:
+    """Number of prompts that a budget of prompts or money pays for."""
     return (
         budget["prompts"]
         if "prompts" in budget
@@ -378,8 +388,8 @@ def affordable_prompts(budget: dict) -> int:
 
 
 def check_pool(place: str, policy: dict, task: str, pool: int) -> None:
-    """Refuse a policy, at `place` in the configuration, that cannot choose from a pool of this
-    size, whatever the measures are."""
+    """Raise a `UserError` that starts with `place` if a policy of the configuration cannot choose
+    from a pool of size `pool`, whatever the measures are."""
     budget = policy.get("budget")
     if budget is None:
         return
@@ -396,7 +406,7 @@ def check_pool(place: str, policy: dict, task: str, pool: int) -> None:
 
 
 def sample_size(share: float, pool: int) -> int:
-    """Number of prompts that are annotated to predict pass rates, at least two."""
+    """Number of prompts that are annotated to predict pass rates. Raise a `UserError` below two."""
     size = subset_size(share, pool)
     if size < 2:
         raise UserError(
@@ -406,7 +416,8 @@ def sample_size(share: float, pool: int) -> int:
 
 
 def check_rest(budget: float | dict, size: int, sample: int) -> None:
-    """Refuse a budget for `size` prompts that is spent on the `sample` that is annotated first."""
+    """Raise a `UserError` if a budget for `size` prompts is spent on the `sample` that is annotated
+    first."""
     if sample >= size:
         raise UserError(
             f"the budget, {format_budget(budget)}, is spent on the {sample} prompts that are annotated before the choice; raise the budget, or lower calibrated_on"
@@ -414,6 +425,7 @@ def check_rest(budget: float | dict, size: int, sample: int) -> None:
 
 
 def format_budget(budget: float | dict) -> str:
+    """A budget in words."""
     if not isinstance(budget, dict):
         return f"{budget} of the pool"
     if "prompts" in budget:

@@ -22,7 +22,8 @@ def predict_pass_rates(
     signals: dict[str, dict], sample_rates: dict[str, float]
 ) -> dict[str, float]:
     """{id: predicted pass rate} of every prompt, from {id: values of SIGNALS} of all prompts and
-    {id: pass rate} of the annotated prompts."""
+    {id: pass rate} of the annotated prompts. Raise a `UserError` if these pass rates are all 1 or
+    all 0."""
     targets = np.array(list(sample_rates.values()))
     if targets.min() == targets.max() and targets[0] in (0, 1):
         raise UserError(

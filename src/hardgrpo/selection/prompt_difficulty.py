@@ -10,6 +10,7 @@ COLUMNS += ["held_out", "held_out_correct"]
 
 
 def measure(problem: dict, samples: list[dict], grader: str) -> dict:
+    """A row of COLUMNS."""
     grades = [graders.grade(grader, sample["completion"], problem["answer"]) for sample in samples]
     counts = {name: sum(getattr(grade, name) for grade in grades) for name in GRADE_COUNTS[:-1]}
     sound = [generated.is_sound(problem, sample["completion"]) for sample in samples]

@@ -28,6 +28,7 @@ def measure(samples: list[dict], grader: str) -> dict[str, float | None]:
 
 
 def signals_of_answers(codes: list[int]) -> dict[str, float | None]:
+    """The signals that follow from `answer_codes`."""
     counts = [codes.count(code) for code in set(codes) - {-1}]
     answered = sum(counts)
     shares = [count / answered for count in counts]

@@ -59,6 +59,8 @@ def without_surrogates(value: object) -> object:
 
 
 def write_trainer_rows(path: str, rows: list[dict]) -> None:
+    """Write rows as JSON Lines, or as Parquet if the path ends in .parquet. Raise a `UserError` if
+    a column holds values of different types, which Parquet cannot store."""
     rows = [without_surrogates(row) for row in rows]
     if not str(path).endswith(".parquet"):
         lines = (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)

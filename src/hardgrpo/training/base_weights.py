@@ -25,6 +25,8 @@ def merged_weights(model) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def checksum(model) -> str:
+    """SHA-256 of the names, types, shapes and values of a model's base parameters. Adapter weights
+    are not included."""
     digest = hashlib.sha256()
     parameters = {_base_name(name): weights for name, weights in _base_parameters(model)}
     for name, weights in sorted(parameters.items()):

@@ -45,7 +45,10 @@ def train(
     """Train a run until its last update or SIGTERM, from checkpoint `resume_from` in the run's
     folder of checkpoints (0: from the weights in `spec.model_folder`). Between the scheduled
     checkpoints, the run also saves a state about every `save_minutes`. `build` is a function like
-    `build_grpo_trainer`."""
+    `build_grpo_trainer`.
+
+    Raise a `UserError` if a prompt does not fit into the model's context or if training diverges.
+    """
     engines.configure_torch()
     spec, hardware, recipe = run.spec, run.hardware, run.spec.training
     if recipes.has_exact_products(spec, hardware):
@@ -66,6 +69,8 @@ def train(
     if hardware.processes > 1 and processes.is_first:
         place = "sharded over them (FSDP2)" if trainer.is_fsdp_enabled else "held by each process"
         say(f"{hardware.processes} processes, all weights {place}")
+    if hardware.gpus > 1 and not recipe.get("adapter") and not trainer.is_fsdp_enabled:
+        raise UserError("accelerate did not shard the weights over the GPUs; see the log above")
     title = f"train {spec.model}/{spec.task}/{spec.policy}/seed{spec.seed}"
     with Progress(
         title, recipe["updates"], "updates", start=resume_from, visible=processes.is_first
@@ -79,6 +84,7 @@ def train(
 
 
 def build_grpo_trainer(run: recipes.Run, tokenizer) -> Trainer:
+    """The trainer of a GRPO recipe."""
     arguments, rows, schedule = grpo_arguments(run, tokenizer)
     dataset = Dataset.from_list([rows[prompt] for prompt in schedule])
     return Trainer(**arguments, train_dataset=dataset)
@@ -144,6 +150,7 @@ def read_unlabelled_pool(spec: Spec, subset: set[str], tokenizer) -> dict[str, s
 
 
 def tokenize(spec: Spec, tokenizer, questions: list[str]) -> list[list[int]]:
+    """The token ids of the prompts of questions."""
     conversations = [tasks.messages(spec.prompt, question) for question in questions]
     return model_folders.token_ids(tokenizer, conversations, spec.chat)
 

@@ -133,7 +133,11 @@ def _export_checkpoints(
 def _read_history(state: Path, updates: int) -> list[dict]:
     """TRL's log, one entry per update. The last checkpoint holds the complete log."""
     log = files.read_json(states.checkpoint(state, updates) / states.TRAINING_FILE)["log_history"]
-    return [entry for entry in log if "loss" in entry]  # the entry at the end of training has none
+    # the entry at the end of training has no loss
+    history = [entry for entry in log if "loss" in entry]
+    if [entry["step"] for entry in history] != list(range(1, updates + 1)):
+        raise RuntimeError(f"{state}: the log does not hold updates 1 to {updates} once each")
+    return history
 
 
 def _sort_adapter_config(path: Path) -> None:

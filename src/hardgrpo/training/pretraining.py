@@ -46,6 +46,8 @@ def build_tokenizer(families: Collection[str] = ()) -> PreTrainedTokenizerFast:
 
 
 def build_model(settings: dict, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
+    """A Qwen3 model with random weights. `settings` is a return value of
+    `hardgrpo.workflow.arguments.Arguments.pretraining`."""
     torch.manual_seed(settings["seed"])
     return Qwen3ForCausalLM(
         Qwen3Config(

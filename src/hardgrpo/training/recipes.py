@@ -32,8 +32,9 @@ def schedule(ids: list[str], updates: int, prompts_per_update: int, seed: int) -
 def schedule_with_unlabelled(
     subset: list[str], unlabelled: list[str], recipe: dict, seed: int
 ) -> list[str]:
-    """Like `schedule`, but the share `majority_share` of each update, its last prompts, is
-    unlabelled."""
+    """Like `schedule`, but the last prompts of each update are unlabelled. `majority_share` is their
+    share of the update. Raise a `UserError` if the recipe needs unlabelled prompts and there are
+    none."""
     updates, size = recipe["updates"], recipe["prompts_per_update"]
     unlabelled_size = round(recipe.get("majority_share", 0) * size)
     if not unlabelled_size:
@@ -81,7 +82,8 @@ class Run:
 
 def micro_batches(texts: int, hardware: Hardware) -> tuple[int, int]:
     """(micro-batch size, gradient accumulation steps) of each process. Size x steps x processes is
-    `texts`, the number of completions or worked solutions per update."""
+    `texts`, the number of completions or worked solutions per update. Raise a `UserError` if
+    `texts` is not a multiple of the number of processes."""
     share, remainder = divmod(texts, hardware.processes)
     if remainder:
         raise UserError(
@@ -108,6 +110,7 @@ def without_gpus(hardware: Hardware, config, recipe: dict, tokens: int) -> Hardw
 
 
 def packages(recipe: dict) -> list[str]:
+    """The packages that a recipe needs beyond those of the environment for training."""
     names = ["vllm"] if recipe.get("generation") == "vllm" else []
     if recipe["optimiser"] == "paged_adamw_8bit":
         names.append("bitsandbytes")
@@ -148,6 +151,7 @@ def check_machine(recipe: dict, hardware: Hardware) -> None:
 
 
 def adapter_configuration(recipe: dict):
+    """PEFT's configuration of the adapter, or None if every weight is trained."""
     adapter = recipe.get("adapter")
     if not adapter:
         return None
@@ -168,6 +172,7 @@ def adapter_configuration(recipe: dict):
 
 
 def model_arguments(recipe: dict) -> dict:
+    """Arguments of transformers' from_pretrained for a recipe."""
     import torch
 
     return {"dtype": {"fp32": torch.float32, "bf16": torch.bfloat16}[recipe["base"]]}
@@ -237,6 +242,8 @@ def trainer_arguments(
 def supervised_arguments(
     spec: Spec, output_dir: str, hardware: Hardware = Hardware(), track: str = "none"
 ) -> dict:
+    """Arguments of TRL's SFTConfig. Every value that affects the result is explicit, as in
+    `trainer_arguments`."""
     return _common_arguments(spec, output_dir, hardware, track) | {
         # the objective: the mean loss over all tokens of an update's solutions, independent of
         # micro-batches

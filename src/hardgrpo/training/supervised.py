@@ -60,6 +60,7 @@ class Trainer(SFTTrainer):
 
 
 def build_trainer(run: recipes.Run, tokenizer) -> Trainer:
+    """The trainer of an SFT recipe."""
     spec, recipe = run.spec, run.spec.training
     rows = tokenize_solutions(spec, run.problems, run.subset, tokenizer)
     trainable = [prompt for prompt in run.subset if prompt in rows]
@@ -79,9 +80,10 @@ def build_trainer(run: recipes.Run, tokenizer) -> Trainer:
 
 
 def tokenize_solutions(spec: Spec, problems: dict, subset: list[str], tokenizer) -> dict[str, dict]:
-    """Rows of the training dataset by problem id, at least one: `input_ids` of prompt and solution,
-    and `completion_mask` (1: in the loss). Prompts without a solution, or with one beyond the
-    completion limit (truncated solutions would teach the model not to finish), have no row."""
+    """Rows of the training dataset by problem id: `input_ids` of prompt and solution, and
+    `completion_mask` (1: in the loss). Prompts without a solution, or with one beyond the
+    completion limit (truncated solutions would teach the model not to finish), have no row. Raise a
+    `UserError` if there is no row."""
     solution_texts, limit = solutions.read(spec.solutions), spec.completion_tokens
     rows, too_long = {}, []
     end_token = tokenizer.eos_token_id
