@@ -51,7 +51,9 @@ def compare_pool(task: str, pool: list[dict]) -> tuple[list[dict], dict]:
     rows += match_rows("train", pool)
     matches = Counter(row["match"] for row in rows)
     counts = {"problems": len(pool)} | {kind: matches[kind] for kind in ("repeated", "near")}
-    print(f"pool of {task}: {counts}")
+    print(
+        f"pool of {task}: {counts['problems']} questions, {counts['repeated']} repeated questions left out, {counts['near']} near an earlier question"
+    )
     return rows, counts
 
 
@@ -72,7 +74,11 @@ def compare_test(
         "repeated": test_matches["equal"],
         "near_in_test": test_matches["near"],
     }
-    print(f"test of {args.test} after training on {args.task}: {counts}", flush=True)
+    print(
+        f"test of {args.test} after training on {args.task}: of {counts['problems']} questions {counts['equal']} are in the pool,"
+        f" {counts['near']} are near a question of the pool, and {counts['sharing']} (equal questions left out, near questions included) share an n-gram with a question of the pool; {counts['repeated']} repeat an earlier question of the test",
+        flush=True,
+    )
     equal = [f"'{row['id']}' ('{row['other_id']}')" for row in in_pool if row["match"] == "equal"]
     is_complete = len(equal) == len(problems)
     if is_complete or equal and args.contamination == "refuse":

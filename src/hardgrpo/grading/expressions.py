@@ -49,7 +49,7 @@ EMPTY_SETS = {r"\emptyset", r"\varnothing", r"\O", r"\{\}", "emptyset"}
 def check_installed() -> None:
     if importlib.util.find_spec("math_verify") is None:
         raise UserError(
-            "Math-Verify, which grades expressions, is not installed; `make setup` installs it"
+            "math expressions are graded by Math-Verify, which is not installed; `make setup` installs it"
         )
 
 

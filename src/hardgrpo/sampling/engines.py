@@ -142,7 +142,7 @@ def check_context(
     vocabulary_size = getattr(config, "vocab_size", None)
     if vocabulary_size is not None and (largest := max(map(max, prompts))) >= vocabulary_size:
         raise UserError(
-            f"{folder}: the tokenizer gives the token id {largest}, but the model's vocabulary has {vocabulary_size} tokens; choose another model"
+            f"{folder}: the tokenizer gives a prompt the token id {largest}, but the model's vocabulary has {vocabulary_size} tokens; choose another model"
         )
     limit, length = max_prompt_tokens(folder, max_tokens), max(map(len, prompts))
     if limit is not None and length > limit:
