@@ -220,7 +220,7 @@ def test_without_math_verify_the_error_says_what_to_install(impatient, monkeypat
     expressions.stop_helpers()
     monkeypatch.setitem(sys.modules, "math_verify", None)
     assert equal("18", r"18 \text{ cm}"), "this comparison needs no Math-Verify"
-    with pytest.raises(UserError, match="Math-Verify, which grades expressions, is not installed"):
+    with pytest.raises(UserError, match="graded by Math-Verify, which is not installed"):
         equal("a+b", "b+a")
 
 
