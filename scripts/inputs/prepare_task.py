@@ -61,19 +61,20 @@ def drop_repetitions(
     """The problems that are kept. Repeated questions are reported, and left out of a train split.
     Their answers must be the same, except in a recording (task `kegg`)."""
     same_answer = functools.partial(tasks.is_same_answer, None if args.unlabelled else args.grader)
-    kept, verdict = None, "the repetitions are left out"
-    if args.source["kind"] == "recorded":
+    is_recorded = args.source["kind"] == "recorded"
+    outcome = "the repetitions are left out"
+    if is_recorded:
         same_answer = lambda *answers: True
-        kept, verdict = problems, "the repetitions are kept: each has its own completions"
+        outcome = "the repetitions are kept: each has its own completions"
     elif args.split == "test":
-        kept, verdict = problems, "the repetitions are kept, as in published results"
+        outcome = "the repetitions are kept, as in published results"
     unique, repeated = contamination.drop_repetitions(problems, places, same_answer)
     if repeated:
         names = [f"'{problem_id}' (equal to '{first}')" for problem_id, first in repeated]
         print(
-            f"warning: task {args.task}, {args.split}: {len(repeated)} questions are repeated: {errors.printable(errors.first_entries(names))}; {verdict}"
+            f"warning: task {args.task}, {args.split}: {len(repeated)} questions are repeated: {errors.printable(errors.first_entries(names))}; {outcome}"
         )
-    return unique if kept is None else kept
+    return problems if is_recorded or args.split == "test" else unique
 
 
 if __name__ == "__main__":
