@@ -119,7 +119,7 @@ def curves(frame: pd.DataFrame, keys: list[str]):
 
 def courses(frame: pd.DataFrame, keys: list[str], series: dict[str, str], x: str, x_label: str):
     """A figure with a row of panels for each group of rows with the same `keys`, and a column of
-    panels for each of `series` ({column: label of its axis}). A label of a share ends with "%"."""
+    panels for each of `series` ({column: label of its axis}). A label that contains "%" is that of a share."""
     count = len(plotting.groups(frame, keys))
     figure, axes = plotting.panels(len(series) * count, columns=len(series))
     for number, (name, label) in enumerate(series.items()):
@@ -567,8 +567,8 @@ def _with_base(frame: pd.DataFrame, base_pass_at_k: pd.DataFrame) -> pd.DataFram
 
 @figure
 def training_curves(curves):
-    """Only the quantities that the logs have. With many arms, a row has a point for the first and one
-    for the last updates."""
+    """Only the quantities that the logs have. With many arms, each arm has a row with one point for its
+    first and one for its last updates."""
     series = {
         "learnable_share": "learnable (%)",
         "all_wrong_share": "all wrong (%)",
@@ -586,14 +586,15 @@ def training_curves(curves):
     ends = curves[is_last | (curves.step == step.transform("min"))].assign(
         part=is_last.astype(float)
     )
+    # a panel for each task and quantity, so the rows of a task are repeated for each quantity
     frame = pd.concat(
-        group.assign(number=number)
+        group.assign(series_index=index)
         for _, group in ends.groupby(TASK, sort=False)
-        for number in range(len(series))
+        for index in range(len(series))
     )
-    figure, panels = forest(frame, [*TASK, "number"], columns=len(series))
+    figure, panels = forest(frame, [*TASK, "series_index"], columns=len(series))
     for panel in panels:
-        name, label = list(series.items())[panel.key["number"]]
+        name, label = list(series.items())[panel.key["series_index"]]
         look = {"scale": 100 if "%" in label else 1}
         early_dots(panel.axis, panel.rows, name, "first updates", **look)
         last = panel.rows[panel.rows.part == 1]

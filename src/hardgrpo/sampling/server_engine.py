@@ -60,7 +60,8 @@ NO_CONNECTION = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError, 
 
 
 class Address(Server):
-    """How a server is used: a model's `source` in the configuration, with all defaults."""
+    """How a server is used: a model's `source` in the configuration, with all defaults. `key` is the
+    name of an environment variable."""
 
     kind: Literal["server"] = "server"
     model: Literal["(in the manifest)"] = "(in the manifest)"
@@ -299,8 +300,8 @@ class Sampler:
 
     async def _request(self, request: Request, samples: int) -> tuple[list[Completion], Usage]:
         """(completions, usage): repeat a request until the server answers. Without completions if
-        the server refuses an optional parameter. Raise a `UserError` if the server refuses the
-        request, or after the last try."""
+        the server refused an optional parameter: then request again without it. Raise a `UserError`
+        if the server refuses the request, or after the last try."""
         most_usage = self._maximum_usage(request, samples)
         tries, pause, answers_before = 0, FIRST_PAUSE, self.answers_received
         while True:
@@ -311,7 +312,7 @@ class Sampler:
                     return await self._try(request, samples, most_usage)
                 except Failure as error:
                     failure = error
-            # The server limits the rate, but has answered other requests in the meantime.
+            # A server that limits the rate, but answers other requests, is no failure: count anew.
             if failure.status == 429 and self.answers_received > answers_before:
                 tries, answers_before = 0, self.answers_received
             tries += 1
@@ -326,6 +327,8 @@ class Sampler:
     async def _try(
         self, request: Request, samples: int, most_usage: Usage
     ) -> tuple[list[Completion], Usage]:
+        """Send a request once. If the server may have computed an answer that is lost, `most_usage`
+        is paid. Raise a `Failure` without an answer."""
         path = "/chat/completions" if self.served.endpoint == "chat" else "/completions"
         body = self._body(request, samples)
         try:

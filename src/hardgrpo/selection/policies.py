@@ -147,7 +147,8 @@ def _all_with(pool: Pool, qualifies: Callable[[str], bool]) -> Subset:
 
 
 def _take(pool: Pool, candidates: list[str], key: Callable[[str], float]) -> Subset:
-    """Take as many candidates, in ascending order of `key`, as the budget pays for."""
+    """Take the first `pool.size` of the candidates, which are sorted by `key`, and count those that
+    are tied with the last one taken."""
     ids = candidates[: pool.size]
     is_tied = [math.isclose(key(prompt), key(ids[-1]), abs_tol=1e-12) for prompt in candidates]
     if not any(is_tied[pool.size :]):
