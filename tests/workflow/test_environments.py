@@ -264,12 +264,3 @@ def test_an_unsupported_version_of_python_is_reported_before_anything_is_made(
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert f"Python 3.11, 3.12 or 3.13 is needed, and {python} is Python {text}" in line
     assert "make PYTHON=python3.13" in line
-
-
-def test_clean_deletes_environments_and_keeps_the_records_of_finished_jobs(tmp_path):
-    kept = [tmp_path / ".snakemake/metadata/record", tmp_path / "results/tasks/record"]
-    for file in (tmp_path / ".venv/training.ready", *kept):
-        file.parent.mkdir(parents=True)
-        file.touch()
-    subprocess.run(["make", "-f", ROOT / "Makefile", "clean"], cwd=tmp_path, check=True)
-    assert not (tmp_path / ".venv").exists() and all(file.exists() for file in kept)

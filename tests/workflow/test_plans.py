@@ -7,6 +7,7 @@ import os
 import random
 import re
 import shutil
+import subprocess
 
 import pytest
 
@@ -256,3 +257,12 @@ def test_an_edit_of_a_module_plans_every_cheap_rule_whose_program_uses_it(finish
     assert rerun_rules - {"compile_supplement"} <= users & FOLLOWING <= set(plan)
     assert "compile_supplement" not in rerun_rules or "compile_supplement" in users
     assert plan.keys() <= CHEAP | TARGETS, "nothing that samples or trains may be planned"
+
+
+def test_make_clean_keeps_results_and_the_records_of_finished_jobs(tmp_path):
+    kept = [tmp_path / ".snakemake/metadata/record", tmp_path / "results/tasks/record"]
+    for file in (tmp_path / ".venv/training.ready", *kept):
+        file.parent.mkdir(parents=True)
+        file.touch()
+    subprocess.run(["make", "-f", ROOT / "Makefile", "clean"], cwd=tmp_path, check=True)
+    assert not (tmp_path / ".venv").exists() and all(file.exists() for file in kept)
