@@ -5,6 +5,7 @@ import gzip
 import itertools
 import json
 import random
+from decimal import ROUND_HALF_UP, Decimal
 
 import pandas as pd
 import pytest
@@ -13,9 +14,7 @@ import project_config
 from command_line import run
 from conftest import CHROMIUM
 from hardgrpo.data import evaluations
-from hardgrpo.report import explorer
 from hardgrpo.runtime import files
-from hardgrpo.study.resolved import resolve_study
 
 TITLE = 'A <b>small</b> study & "more" {{ 7 * 7 }}'
 SAMPLES = [("sampled", 0), ("sampled", 1), ("sampled", 2), ("greedy", 0)]
@@ -69,11 +68,6 @@ class HandMadeStudy:
         data = "".join(lines).replace("\\udcff", "\udcff").encode("utf-8", "surrogateescape")
         (self.folder / f"{stem}.jsonl.gz").write_bytes(gzip.compress(data, 1))
 
-    def read(self, monkeypatch):
-        """(counts, problems), see `explorer.read_study`."""
-        monkeypatch.chdir(self.folder)
-        return explorer.read_study(resolve_study(self.config, "s"))
-
     def write(self):
         config = json.dumps(self.config)
         return run(self.folder, "write_explorer", study="s", config=config, output="explorer.html")
@@ -100,18 +94,42 @@ class WatchedPage:
 
     def __init__(self, browser):
         self.page = browser.new_page(viewport={"width": 1400, "height": 900})
+        self.page.set_default_timeout(600_000)  # milliseconds
         self.messages, self.requests = [], []
         self.page.on("console", lambda message: self.messages.append(message.text))
         self.page.on("pageerror", lambda error: self.messages.append(str(error)))
+        self.page.on(
+            "dialog", lambda dialog: (self.messages.append(dialog.message), dialog.dismiss())
+        )
         self.page.on("request", lambda request: self.requests.append(request.url))
 
-    def open_all(self, url):
-        """Open a page and all its problems."""
+    def open(self, url):
+        self.page.goto("about:blank")
         self.page.goto(url)
-        self.page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true })")
+        self.wait_until_ready()
 
-    def texts(self, selector):
-        return [element.text_content() for element in self.page.locator(selector).all()]
+    def wait_until_ready(self):
+        """Wait until the page shows what its address selects."""
+        address = self.page.evaluate("location.hash")
+        self.page.locator(f"html[data-ready={json.dumps(address)}]").wait_for(state="attached")
+
+    def filter(self, **values):
+        for name, value in values.items():
+            self.page.locator(f"#filter-{name}").select_option(value)
+            self.wait_until_ready()
+
+    def press(self, key):
+        self.page.keyboard.press(key)
+        self.wait_until_ready()
+
+    def cells(self, table):
+        return [
+            row.locator("td").all_inner_texts()
+            for row in self.page.locator(f"{table} tbody tr").all()
+        ]
+
+    def text(self, selector):
+        return self.page.locator(selector).inner_text()
 
 
 @pytest.fixture
@@ -119,7 +137,9 @@ def watched(chromium):
     watched = WatchedPage(chromium)
     yield watched
     assert watched.messages == [], "the page wrote to the console"
-    assert [url for url in watched.requests if not url.startswith(("file:", "data:"))] == []
+    assert [
+        url for url in watched.requests if not url.startswith(("file:", "data:", "about:", "blob:"))
+    ] == [], "the page requested an address on a network"
     watched.page.close()
 
 
@@ -137,32 +157,59 @@ def draw_row(rng, model_path: str, step: int, problem: dict, decoding: str, samp
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    """A study with 30 problems of task `t` and 20 of task `u`. The base model and two checkpoints
+    """A study with 130 problems of task `t` and 20 of task `u`. The base model and two checkpoints
     of each of four runs answer every problem with three samples and one greedy completion. `rows`
-    has the completions of the base model and of the last checkpoints."""
-    study, rng = HandMadeStudy(tmp_path_factory.mktemp("study")), random.Random(5)
+    has the completions that the explorer shows."""
+    explorer, rng = HandMadeStudy(tmp_path_factory.mktemp("study")), random.Random(5)
     rows = []
-    for test, count in (("t", 30), ("u", 20)):
+    for test, count in (("t", 130), ("u", 20)):
         problems = [
             {"id": f"{test}-{i:03d}", "question": f"What is number {i}?", "answer": f"n{i}"}
             | {"tier": i % 3 or None}
             for i in range(count)
         ]
-        study.write_problems(test, problems)
-        for model_path in study.model_paths:
+        explorer.write_problems(test, problems)
+        for model_path in explorer.model_paths:
             steps = [0] if model_path == "m/base" else [5, 10]
             completions = [
                 draw_row(rng, model_path, step, problem, *sample)
                 for step, problem, sample in itertools.product(steps, problems, SAMPLES)
             ]
-            study.write_evaluation(model_path, test, completions)
+            explorer.write_evaluation(model_path, test, completions)
             rows += [row | {"model_path": model_path, "test": test} for row in completions]
-    done = study.write()
+    done = explorer.write()
     assert done.returncode == 0, done.stderr
     table = pd.DataFrame(rows)
     table = table[table.step != 5]
     keys = ["id", "decoding", "sample"]
     base = table[table.step == 0].set_index(keys).correct.rename("base_correct")
-    policy = lambda path: "" if path == "m/base" else path.split("/")[3]
-    study.rows = table.join(base, on=keys).assign(policy=table.model_path.map(policy))
-    return study
+    policy = lambda path: "base model" if path == "m/base" else path.split("/")[3]
+    explorer.rows = table.join(base, on=keys).assign(policy=table.model_path.map(policy))
+    return explorer
+
+
+def percent(flags):
+    """The share of ones in `flags` as the page prints it: one decimal, halves rounded up."""
+    share = Decimal(100 * int(sum(flags)) / len(flags))
+    return f"{share.quantize(Decimal('0.1'), ROUND_HALF_UP)} %"
+
+
+def summary_rows(rows):
+    """The rows that the summary table must show for the completions `rows`."""
+
+    def line(name, rows):
+        runs = rows[rows.policy != "base model"]
+        up, down = runs.correct > runs.base_correct, runs.correct < runs.base_correct
+        pairs = (
+            [percent(runs.base_correct), f"{up.sum():,}", f"{down.sum():,}"]
+            if len(runs)
+            else ["–"] * 3
+        )
+        return [name, f"{len(rows):,}", percent(rows.correct), *pairs, percent(1 - rows.answered), percent(rows.truncated)]  # fmt: skip
+
+    lines = [
+        line(policy, rows[rows.policy == policy])
+        for policy in ("base model", "hard", "easy")
+        if (rows.policy == policy).any()
+    ]
+    return [*lines, line("all completions that pass the filters", rows)]

@@ -1,4 +1,4 @@
-"""Write the page of the completions of a study's base models and last checkpoints: a single HTML
+"""Write the explorer of the completions of a study's base models and last checkpoints: a single HTML
 file that can be opened from disk, mailed and archived.
 
     python scripts/paper/write_explorer.py --study mini --config '{...}' \\
@@ -19,12 +19,12 @@ def main() -> None:
     args = parser.parse_args()
 
     study = resolve_study(args.config, args.study)
-    counts, problems = explorer.read_study(study)
-    page = explorer.page(study.title, counts, problems)
+    index, texts = explorer.read_study(study)
+    page = explorer.page(study.title, index, texts)
     files.write_text(args.output, page)
-    shown = sum(len(problem["completions"]) for problem in problems)
+    rows = sum(len(block["problem"]) for block in index["blocks"])
     print(
-        f"{args.output}: {shown} completions of {len(problems)} problems, {len(page) / 1e6:.1f} MB"
+        f"{args.output}: {rows} completions of {len(index['blocks'])} evaluations, {len(page) / 1e6:.1f} MB"
     )
 
 

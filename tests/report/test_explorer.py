@@ -1,263 +1,212 @@
-"""The page of completions: its numbers equal those of the evaluation files, it shows the completions
-of base models and runs side by side, and texts of models and datasets are shown and never run."""
+"""The explorer of completions in a browser: its numbers equal the numbers in the evaluation files,
+its links work, and completions are shown as plain text."""
 
-import json
+from urllib.parse import quote
 
 import pytest
 
-from explorer_pages import TITLE, HandMadeStudy
-from hardgrpo.report import explorer
+from explorer_pages import WatchedPage, percent, summary_rows
 
-SHOWN = ["text", "grade", "change"]
-
-
-def percent(flags):
-    return f"{100 * flags.mean():.1f} %"
+pytestmark = pytest.mark.chromium
 
 
-def test_the_table_counts_all_sampled_completions(study, monkeypatch):
-    counts, _ = study.read(monkeypatch)
-    rows = study.rows[study.rows.decoding == "sampled"]
-    assert len(counts) == 6  # two tests of the base model and of two policies
-    for line in counts.to_dict("records"):
-        own = rows[(rows.test == line["test"]) & (rows.policy == line["policy"])]
-        expected = {
-            "completions": f"{len(own):,}",
-            "correct": percent(own.correct),
-            "base correct, same samples": percent(own.base_correct),
-            "wrong → right": f"{(own.correct > own.base_correct).sum():,}",
-            "right → wrong": f"{(own.correct < own.base_correct).sum():,}",
-            "no answer": percent(1 - own.answered),
-            "cut off": percent(own.truncated),
-        }
-        assert {name: line[name] for name in expected} == expected
+def sampled(rows):
+    """The rows that the page shows before a decoding is chosen."""
+    return rows[rows.decoding == "sampled"]
 
 
-def test_each_problem_shows_the_first_samples_of_the_base_model_and_of_the_runs(study, monkeypatch):
-    _, problems = study.read(monkeypatch)
-    samples = study.rows[study.rows.decoding == "sampled"]
-    first = samples[(samples["sample"] == 0) & ~samples.model_path.str.endswith("seed1")]
-    words = {0: "wrong", 1: "right"}
-    assert [problem["id"] for problem in problems] == list(dict.fromkeys(study.rows.id))
-    for problem in problems:
-        own = samples[(samples.id == problem["id"]) & (samples.policy == "")]
-        assert problem["pass_rate"] == own.correct.mean()
-        expected = [
-            {
-                "text": row.completion,
-                "grade": "correct" if row.correct else "wrong" if row.answered else "no answer",
-                "change": f"{words[row.base_correct]} → {words[row.correct]}" if row.policy else "",
-            }
-            for row in first[first.id == problem["id"]].itertuples()
-        ]
-        shown = [{name: entry[name] for name in SHOWN} for entry in problem["completions"]]
-        assert shown == expected
-        for entry in problem["completions"]:
-            own = samples[(samples.id == problem["id"]) & (samples.completion == entry["text"])]
-            cut_off = own.truncated.item()
-            assert ("cut off at the limit" in entry["facts"]) == bool(cut_off)
-            assert (entry["extracted"] is None) == (entry["grade"] == "no answer")
-
-
-def test_greedy_completions_are_shown_where_nothing_was_sampled(tmp_path, monkeypatch):
-    handmade = HandMadeStudy(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
-    handmade.write_problems("t", [{"id": "a", "question": "?", "answer": "x"}])
-    row = {"step": 0, "id": "a", "decoding": "greedy", "sample": 0, "answered": 1}
-    for correct, model_path in enumerate(handmade.model_paths):
-        written = row | {"correct": correct, "completion": f"#### {correct}"}
-        handmade.write_evaluation(model_path, "t", [written])
-    counts, (problem,) = handmade.read(monkeypatch)
-    assert list(counts["wrong → right"]) == ["0", "1"] and problem["pass_rate"] is None
-    assert [entry["change"] for entry in problem["completions"]] == ["", "wrong → right"]
-
-
-def test_a_missing_evaluation_is_reported(tmp_path):
-    handmade = HandMadeStudy(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
-    handmade.write_problems("t", [{"id": "a", "question": "?", "answer": "x", "tier": 1}])
-    row = {"step": 0, "id": "a", "decoding": "sampled", "sample": 0, "correct": 0, "answered": 0}
-    handmade.write_evaluation("m/base", "t", [row | {"completion": ""}])
-    path = "results/evaluation/m/t/r/hard/seed0/t.csv.gz"
-    assert handmade.write().stderr == f"error: {path}: no such file\n"
-
-
-def test_recorded_completions_are_shown_with_their_texts(world):
-    """The workflow makes this page. For each problem the base model has four samples, the first
-    checkpoint two and the last checkpoint five. Samples are numbered from 0, so sample 4 has no
-    counterpart of the base model."""
-    data = world.folder / "data/mine"
-    data.mkdir(parents=True)
-    questions = [f"Which letter is number {i}?\nOptions:\n(A) a\n(B) b" for i in range(4)]
-
-    def record(name, samples, completion, **extra):
-        rows = [{"question": q, "answer": "(A)", "completions": [completion(i, k) for k in range(samples)]} | extra for i, q in enumerate(questions)]  # fmt: skip
-        (data / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    record("base.jsonl", 4, lambda i, k: "and then" if k < i else r"so \boxed{(A)}")
-    record("all-50.jsonl", 2, lambda i, k: "half way")
-    record("all-100.jsonl", 5, lambda i, k: rf"sample {k} <b>says</b> \boxed{{(A)}}", tokens=[7] * 5, finish_reasons=["stop"] * 4 + ["length"])  # fmt: skip
-
-    def configure(config):
-        recordings = {
-            "letters": {"base": "mine/base.jsonl", "runs": {"all": "mine/all-{step}.jsonl"}}
-        }
-        config["models"]["mine"] = {"source": {"kind": "recorded", "recordings": recordings}}
-        letters = {"source": {"kind": "files", "test": "mine/base.jsonl"}}
-        config["tasks"]["letters"] = config["tasks"]["shuffled_objects_seven"] | letters
-        config["studies"]["recordings"].update(
-            models=["mine"], tasks=["letters"], arms=[{"policy": "all"}]
+def test_the_numbers_equal_those_of_the_evaluation_files(study, watched):
+    watched.open(study.url)
+    rows = sampled(study.rows)
+    assert watched.cells("#summary") == summary_rows(rows)
+    assert watched.text("#pager b") == "150 problems"
+    problems = watched.cells("#problems")
+    assert len(problems) == 100
+    for cells in problems:
+        problem_id = cells[0].split("\n")[0]
+        problem_rows = rows[rows.id == problem_id]
+        is_base = problem_rows.policy == "base model"
+        runs, base = (
+            problem_rows[~is_base],
+            problem_rows[is_base & (problem_rows.decoding == "sampled")],
         )
-
-    world.configure(configure)
-    world.run("explorer", "--config", "study=recordings")
-    assert world.plan("explorer", "--config", "study=recordings") == {}
-    page = (world.folder / "paper/recordings/explorer.html").read_text(encoding="utf-8")
-    cells = lambda *values: "".join(f"<td>{value}</td>" for value in values)
-    assert cells("16", "62.5 %", "62.5 %", "0", "0", "37.5 %", "–") in page
-    assert cells("20", "100.0 %", "62.5 %", "6", "0", "0.0 %", "20.0 %") in page
-    assert page.count("sample 0 &lt;b&gt;says&lt;/b&gt;") == 4 and "half way" not in page
-    assert "p̂ 0.50" in page and "tokens not recorded" in page and "7 tokens" in page
-
-
-def test_an_answer_in_the_reasoning_alone_is_shown_as_no_answer(tmp_path, monkeypatch):
-    handmade = HandMadeStudy(tmp_path, seeds=[0], policies=["hard"], tests=["t"])
-    handmade.config["tasks"]["t"] = handmade.config["tasks"]["t"] | {"grader": "boxed_text"}
-    handmade.write_problems("t", [{"id": "q", "question": "1 + 1?", "answer": "2"}])
-    completions = [r"<think>\boxed{1} is it</think> hmm", r"<think>1?</think> \boxed{2}"]
-    for correct, model_path in enumerate(handmade.model_paths):
-        row = {"step": 0, "id": "q", "decoding": "sampled", "sample": 0}
-        row |= {"correct": correct, "answered": correct, "completion": completions[correct]}
-        handmade.write_evaluation(model_path, "t", [row])
-    _, (problem,) = handmade.read(monkeypatch)
-    assert [entry["extracted"] for entry in problem["completions"]] == [None, "2"]
-
-
-# --- in a browser
-
-
-@pytest.mark.chromium
-def test_filters_show_exactly_the_matching_completions(study, watched, monkeypatch):
-    _, problems = study.read(monkeypatch)
-    watched.open_all(study.url)
-    runs = [e for problem in problems for e in problem["completions"] if e["policy"]]
-    bases = [problem["completions"][0] for problem in problems]
-
-    def shown():
-        return [text.strip() for text in watched.texts("section:not([hidden]) pre")]
-
-    for values in (
-        {"test": "u"},
-        {"policy": "hard"},
-        {"tier": "2"},
-        {"grade": "no answer"},
-        {"change": "wrong → right"},
-        {"change": "right → wrong", "policy": "easy", "test": "t", "tier": "1"},
-    ):
-        for name in ("test", "policy", "tier", "grade", "change"):
-            watched.page.select_option(f"[name={name}]", values.get(name, ""))
-        matches = [
-            entry for entry in runs if all(entry[name] == value for name, value in values.items())
-        ]
-        visible = watched.page.locator("details:not([hidden])")
-        assert visible.count() == sum(
-            any(entry in matches for entry in problem["completions"]) for problem in problems
+        rate, up, down = (
+            base.correct.mean(),
+            (runs.correct > runs.base_correct).sum(),
+            (runs.correct < runs.base_correct).sum(),
         )
-        assert watched.texts("output") == [f"{visible.count()} problems"]
-        assert sorted(shown()) == sorted(entry["text"] for entry in [*matches, *bases]), values
+        tier = "–" if problem_rows.tier.isna().all() else f"{problem_rows.tier.iloc[0]:.0f}"
+        assert cells[1:] == [
+            problem_rows.test.iloc[0],
+            tier,
+            f"{rate:.2f}",
+            str(len(problem_rows)),
+            percent(problem_rows.correct),
+            str(up),
+            str(down),
+        ]
 
 
-HOSTILE = [  # (text in the file, text that the page shows; None: the same text)
-    ("<script>window.hacked = 1</script>", None),
-    ("</script><script>window.hacked = 1</script>", None),
-    ("</pre><!-- <script> </body> ]]> <![CDATA[", None),
-    ("<img src=x onerror='window.hacked = 1'><svg onload='window.hacked = 1'>", None),
-    ("<img src='http://127.0.0.1:9/x.png'><iframe src='http://127.0.0.1:9/'></iframe>", None),
-    ("{{ 7 * 7 }} {% raw %} ${window.hacked = 1} &lt;b&gt; &amp; \\u003cb\\u003e", None),
-    ("<style>* { display: none }</style><base href='http://127.0.0.1:9/'>", None),
-    ("safe \u202etxt.exe\u202c \u200fr\u061cl", "safe ‹U+202E›txt.exe‹U+202C› ‹U+200F›r‹U+061C›l"),
-    ("a\u200bb\ufeffc\u00add\U000e0041", "a‹U+200B›b‹U+FEFF›c‹U+00AD›d‹U+E0041›"),
-    ("nul\x00esc\x1b[31m\r\nnext\u2028line\ttab", "nul‹U+0000›esc‹U+001B›[31m‹U+000D›\nnext‹U+2028›line\ttab"),
-    ("half \ud83d and whole \U0001f600", "half ‹U+D83D› and whole \U0001f600"),
-    ("byte \udcff here", "byte ‹U+DCFF› here"),
-    ("z" + "\u0301\u0489" * 200, None),
-    ("\u05e9\u05dc\u05d5\u05dd \u0645\u0631\u062d\u0628\u0627 \u4f60\u597d", None),
-    ("\n \n  spaces  \n", None),
-    ("W" * 200_000, None),
+FILTERS = [
+    ({"test": "u"}, lambda r: r.test == "u"),
+    ({"policy": "hard"}, lambda r: r.policy == "hard"),
+    ({"policy": "(base)"}, lambda r: r.policy == "base model"),
+    ({"seed": "1"}, lambda r: r.model_path.str.endswith("seed1")),
+    ({"tier": "2"}, lambda r: r.tier == 2),
+    ({"decoding": "greedy"}, lambda r: r.decoding == "greedy"),
+    ({"decoding": "all"}, lambda r: r.id.notna()),
+    ({"grade": "correct"}, lambda r: r.correct == 1),
+    ({"grade": "wrong"}, lambda r: (r.correct == 0) & (r.answered == 1)),
+    ({"grade": "unanswered"}, lambda r: r.answered == 0),
+    ({"grade": "truncated"}, lambda r: r.truncated == 1),
+    ({"change": "up"}, lambda r: (r.correct > r.base_correct) & (r.policy != "base model")),
+    ({"change": "down"}, lambda r: (r.correct < r.base_correct) & (r.policy != "base model")),
+    ({"policy": "easy", "seed": "0", "change": "either", "test": "t", "tier": "1"},
+     lambda r: (r.model_path == "m/t/r/easy/seed0") & (r.correct != r.base_correct) & (r.test == "t") & (r.tier == 1)),
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def hostile(tmp_path_factory):
-    """A study with hostile texts: completions, questions, ids, answers, tiers, the title."""
-    handmade = HandMadeStudy(
-        tmp_path_factory.mktemp("hostile"), seeds=[0], policies=["hard"], tests=["t"]
+@pytest.mark.parametrize(
+    ("values", "matches"),
+    FILTERS,
+    ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
+)
+def test_filters_show_exactly_the_matching_completions(study, watched, values, matches):
+    watched.open(study.url)
+    watched.filter(**values)
+    decoded_rows = study.rows if "decoding" in values else sampled(study.rows)
+    rows = decoded_rows[matches(decoded_rows)]
+    assert watched.cells("#summary") == summary_rows(rows)
+    assert watched.text("#pager b") == f"{rows.id.nunique()} problem" + "s" * (
+        rows.id.nunique() != 1
     )
-    ids = [f"{i} <script>window.hacked = 1</script>/\u202e#&=%{{{{" for i in range(len(HOSTILE))]
-    handmade.write_problems(
-        "t",
-        [
-            {"id": name, "question": "Q " + text.replace("\udcff", ""), "answer": "<b>A"}
-            | {"tier": "<b>\u200b"}
-            for name, (text, _) in zip(ids, HOSTILE)
-        ],
+    watched.page.locator("#clear").click()
+    watched.wait_until_ready()
+    assert watched.cells("#summary") == summary_rows(sampled(study.rows))
+
+
+def test_problems_are_filtered_by_pass_rate(study, watched):
+    watched.open(study.url + "#p=zero")
+    is_base = (study.rows.policy == "base model") & (study.rows.decoding == "sampled")
+    rates = study.rows[is_base].groupby("id").correct.mean()
+    assert watched.text("#pager b") == f"{(rates == 0).sum()} problems"
+
+
+def test_text_is_found_in_questions_and_in_completions(study, watched):
+    watched.open(study.url)
+    watched.page.locator("#filter-search").fill("NUMBER 17?")
+    watched.page.keyboard.press("Enter")
+    watched.page.locator("html[data-ready*=search]").wait_for(state="attached")
+    of_problem = sampled(study.rows[study.rows.id.str.endswith("-017")])
+    assert watched.cells("#summary") == summary_rows(of_problem)
+    watched.open(study.url + "#decoding=all&search=" + quote("Hard/SEED1 step 10 greedy"))
+    of_completions = study.rows.completion.str.startswith("m/t/r/hard/seed1 step 10 greedy")
+    assert watched.cells("#summary") == summary_rows(study.rows[of_completions])
+    watched.open(study.url + "#search=" + quote("step 5"))
+    assert "No completion passes all filters." in watched.text("#problems"), (
+        "the page shows a completion of an earlier checkpoint"
     )
-    row = {"step": 0, "decoding": "sampled", "sample": 0, "correct": 0, "answered": 0}
-    for model_path in handmade.model_paths:
-        rows = [row | {"id": name, "completion": text} for name, (text, _) in zip(ids, HOSTILE)]
-        handmade.write_evaluation(model_path, "t", rows)
-    done = handmade.write()
-    assert done.returncode == 0, done.stderr
-    return handmade
 
 
-@pytest.mark.parametrize(("text", "shown_text"), HOSTILE, ids=range(len(HOSTILE)))
-def test_invisible_characters_are_marked(text, shown_text):
-    assert explorer.visible(text) == (text if shown_text is None else shown_text)
+def test_a_link_restores_the_selection_and_the_back_button_undoes_each_step(
+    study, watched, chromium
+):
+    watched.open(study.url)
+    watched.filter(test="t", policy="hard", change="up")
+    watched.page.locator("#problems tbody tr").nth(3).click()
+    watched.wait_until_ready()
+    watched.page.locator(".pairs tbody a").last.click()
+    watched.wait_until_ready()
+    main_text, address = watched.page.locator("main").inner_text(), watched.page.url
+    second_page = WatchedPage(chromium)
+    second_page.open(address)
+    assert second_page.page.locator("main").inner_text() == main_text
+    assert second_page.page.locator("#filter-change").input_value() == "up"
+    second_page.page.close()
+    assert not second_page.messages
+
+    (problem_id,) = {part for part in [watched.text("#detail h2")] if part.startswith("t-")}
+    chosen = watched.page.locator(".pairs tr.chosen td").all_inner_texts()
+    row = sampled(study.rows)[
+        (study.rows.id == problem_id)
+        & (study.rows.policy == "hard")
+        & (study.rows.correct > study.rows.base_correct)
+    ].iloc[-1]
+    assert chosen[0] == f"hard, seed {row.model_path[-1]}" and chosen[1:3] == [
+        row.decoding,
+        str(row["sample"]),
+    ]
+    sides = {side: watched.text(f"[data-side={side}]") for side in ("base", "checkpoint")}
+    base = study.rows[(study.rows.id == problem_id) & (study.rows.policy == "base model")]
+    base = base[(base.decoding == row.decoding) & (base["sample"] == row["sample"])].iloc[0]
+    for side, side_row in (("base", base), ("checkpoint", row)):
+        assert side_row.completion in sides[side] and f"{side_row.tokens} tokens" in sides[side]
+    assert (
+        "correct · answer read: n" in sides["checkpoint"]
+        and "after 10 updates" in sides["checkpoint"]
+    )
+    assert ("cut off at the limit" in sides["base"]) == bool(base.truncated)
+
+    for step in ("row", "open", "change", "policy", "test"):
+        assert f"{step}=" in watched.page.url
+        watched.page.go_back()
+        watched.wait_until_ready()
+        assert f"{step}=" not in watched.page.url
+    assert watched.cells("#summary") == summary_rows(sampled(study.rows))
 
 
-@pytest.mark.chromium
-def test_hostile_text_is_shown_and_never_run(hostile, watched):
-    watched.open_all(hostile.url)
-    assert watched.texts("h1") == [TITLE] and watched.page.title() == "Completions: " + TITLE
-    expected = [written if text is None else text for written, text in HOSTILE]
-    assert watched.texts("section pre") == [text for text in expected for _ in range(2)]
-    assert watched.texts("summary b")[3] == "3 <script>window.hacked = 1</script>/‹U+202E›#&=%{{"
-    elements = "details :is(script, img, iframe, svg, style, link, base)"
-    assert watched.page.locator(elements).count() == 0
-    assert watched.page.evaluate("window.hacked") is None
-    for width in (1400, 700):
+def test_a_link_to_what_the_study_does_not_have_shows_no_completion(study, watched):
+    watched.open(study.url + "#policy=%3Cb%3Enone&open=m/t/nothing&page=99")
+    assert watched.text("#problems tbody") == "No completion passes all filters."
+    watched.open(study.url + "#test=u&open=m/t/nothing&grade=nothing&page=99")
+    assert watched.cells("#summary") == summary_rows(sampled(study.rows[study.rows.test == "u"]))
+    assert watched.page.locator("#detail").is_hidden()
+
+
+def test_keys_move_between_problems_completions_and_pages(study, watched):
+    watched.open(study.url + "#test=t")
+    watched.press("j")
+    assert watched.text("#detail h2") == "t-000"
+    watched.press("j")
+    watched.press("j")
+    watched.press("k")
+    assert watched.text("#detail h2") == "t-001"
+    assert watched.text("#detail .pager span").startswith("completion 1 of 15")
+    watched.press("n")
+    watched.press("n")
+    watched.press("p")
+    assert watched.text("#detail .pager span").startswith("completion 2 of 15")
+    watched.press("]")
+    assert "page 2 of 2" in watched.text("#pager") and len(watched.cells("#problems")) == 30
+    watched.press("[")
+    assert "page 1 of 2" in watched.text("#pager")
+    watched.press("Escape")
+    assert watched.page.locator("#detail").is_hidden()
+    watched.press("/")
+    watched.page.keyboard.type("j")
+    assert watched.page.locator("#filter-search").input_value() == "j", (
+        "letters typed into the search field ran commands"
+    )
+
+
+def test_the_page_fits_on_paper_and_in_windows_of_several_widths(study, watched):
+    row = quote("t/r/hard/0/sampled/1", safe="")
+    watched.open(study.url + f"#open={quote('m/t/t-000', safe='')}&row={row}")
+    for width, media, scheme in [
+        (1400, "screen", "light"),
+        (1000, "screen", "dark"),
+        (700, "print", "dark"),
+    ]:
         watched.page.set_viewport_size({"width": width, "height": 900})
-        assert watched.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+        watched.page.emulate_media(media=media, color_scheme=scheme)
+        assert watched.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), (
+            width,
+            media,
+        )
+        assert watched.page.locator("[data-side=checkpoint] .text").is_visible()
 
 
-@pytest.mark.chromium
-def test_the_direction_of_a_text_ends_with_the_text(hostile, watched):
-    watched.open_all(hostile.url)
-    styles = watched.page.evaluate(
-        "[...document.querySelectorAll('pre, bdi, summary b, small, td')]"
-        ".map(e => getComputedStyle(e).unicodeBidi).filter(s => !['isolate', 'plaintext'].includes(s))"
-    )
-    assert styles == []
-
-
-@pytest.mark.chromium
-def test_the_content_security_policy_forbids_scripts_and_requests(study, chromium):
-    """Even if a text became markup, the browser would not run the text or load an address in it."""
-    page = chromium.new_page()
-    requests = []
-    page.on("requestfinished", lambda request: requests.append(request.url))
-    page.goto(study.url)
-    hacked = page.evaluate(
-        """async () => {
-          const script = document.createElement("script");
-          script.textContent = "window.hacked = 1";
-          document.body.append(script);
-          document.body.insertAdjacentHTML("beforeend", `<img src="http://127.0.0.1:9/image"><iframe src="http://127.0.0.1:9/frame"></iframe>
-            <p id="trap" onclick="window.hacked = 1">x</p>`);
-          document.getElementById("trap").click();
-          const refused = await fetch("http://127.0.0.1:9/fetch").then(() => false, () => true);
-          return [window.hacked ?? null, refused];
-        }"""
-    )
-    assert hacked == [None, True]
-    assert [url for url in requests if url.startswith("http")] == []
-    page.close()
+def test_a_link_to_a_greedy_completion_shows_the_completion(study, watched):
+    row = quote("t/r/hard/0/greedy/0", safe="")
+    watched.open(study.url + f"#open={quote('m/t/t-000', safe='')}&row={row}")
+    assert "· greedy ·" in watched.text("[data-side=checkpoint]")
