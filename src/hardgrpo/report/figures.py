@@ -6,14 +6,12 @@ drawn rows, for the CSV file, or None if the study has nothing to show. Its capt
 says what it shows. To add a figure, write a function with the decorator `figure`, and an entry in
 registry.py.
 
-There are two shapes: `curves` and `courses`, panels in which a line shows a policy along an axis, and
-`forest`, panels in which each arm is a row with its name. With more than MOST_ARMS arms, figures
-that are curves become forests.
+There are two shapes: `curves` and `courses`, panels in which a line shows a policy along an axis,
+for at most MOST_ARMS arms, and `forest`, panels in which each arm is a row with its name.
 """
 
 import inspect
-import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,9 +29,7 @@ from hardgrpo.study.study import Study
 TEST, TASK = ["model", "task", "eval_task"], ["model", "task"]
 GAIN = "gain in accuracy (points)"
 EARLIER = "at earlier checkpoints (darker: later)"
-LEAST_POINTS = 10  # least number of points of a regression that is drawn
 ROW_INCHES, HEAD_INCHES = 0.145, 0.85  # height of a row, and of a panel's titles, ticks and margins
-BASE = {"color": "0.45", "linewidth": 0.9, "linestyle": "--", "zorder": 1}
 BARS = {"fmt": "none", "elinewidth": 0.9, "zorder": 3}
 
 ALL: dict[str, Callable] = {}
@@ -119,7 +115,8 @@ def curves(frame: pd.DataFrame, keys: list[str]):
 
 def courses(frame: pd.DataFrame, keys: list[str], series: dict[str, str], x: str, x_label: str):
     """A figure with a row of panels for each group of rows with the same `keys`, and a column of
-    panels for each of `series` ({column: label of its axis}). A label that contains "%" is that of a share."""
+    panels for each of `series` ({column: label of its axis}). A label that contains "%" is that of a
+    share in per cent, whose axis ends at 100 unless all shares are small."""
     count = len(plotting.groups(frame, keys))
     figure, axes = plotting.panels(len(series) * count, columns=len(series))
     for number, (name, label) in enumerate(series.items()):
@@ -129,19 +126,15 @@ def courses(frame: pd.DataFrame, keys: list[str], series: dict[str, str], x: str
             look = {"scale": 100 if is_share else 1, "is_share": is_share}
             panel.lines(name, x, width, markersize=2.5, capsize=0, bar_width=0.5, **look)
             if is_share:
-                limit_axis(panel.axis.set_ylim, panel.axis.get_ylim()[1])
+                top = panel.axis.get_ylim()[1]
+                top = 100 if top > 20 else max(1.0, top)
+                panel.axis.set_ylim(-0.04 * top, 1.04 * top)
             panel.axis.set_ylabel(label)
             panel.title(plotting.seeds(panel.rows))
     for axis in axes[-len(series) :]:
         axis.set_xlabel(x_label)
     plotting.legend(figure, axes)
     return figure
-
-
-def limit_axis(set_limits: Callable, top: float) -> None:
-    """Let an axis of shares in per cent begin at 0, and end at 100 unless all shares are small."""
-    top = 100 if top > 20 else max(1.0, top)
-    set_limits(-0.04 * top, 1.04 * top)
 
 
 def finish_curves(figure, panels: list[Panel], x: str, y: str):
@@ -160,14 +153,13 @@ def few_steps(panel: Panel) -> None:
 def forest(
     frame: pd.DataFrame,
     keys: list[str],
-    columns: int | None = None,
     row_inches: float = ROW_INCHES,
     order: list[str] | None = None,
 ):
     """(figure, panels): a panel for each group of rows with the same `keys`, and in it a row for
     each arm. `order` lists the arms from top to bottom."""
     names = [list(dict.fromkeys(rows.arm)) for _, rows in plotting.groups(frame, keys)]
-    figure, axes, places = row_panels(names, columns, row_inches, order or by_hue(frame))
+    figure, axes, places = row_panels(names, row_inches, order or by_hue(frame))
     panels = _panels(frame, keys, axes)
     for panel, place in zip(panels, places):
         panel.rows = panel.rows.assign(place=panel.rows.arm.map(place))
@@ -205,14 +197,12 @@ def bands(names: list[list[str]]) -> list[list[int]]:
     return result
 
 
-def row_panels(names: list[list[str]], columns: int | None, row_inches: float, order: list[str]):
+def row_panels(names: list[list[str]], row_inches: float, order: list[str]):
     """(figure, axes, places) of a figure with a panel for each list of row names. `places` has, for
     each panel, {name of a row: its place on the y axis}. Panels side by side have the same
-    rows at the same places, and only the first of them shows the names of rows. Without `columns`,
-    panels side by side share most of their rows (`bands`)."""
-    band_panels = bands(names) if columns is None else [list(range(len(names)))]
-    widest = max(map(len, band_panels))
-    columns = columns or {1: 1, 2: 2, 4: 2}.get(widest, 3)
+    rows at the same places, and only the first of them shows the names of rows."""
+    band_panels = bands(names)
+    columns = {1: 1, 2: 2, 4: 2}.get(max(map(len, band_panels)), 3)
     panel_rows = [
         band[start : start + columns]
         for band in band_panels
@@ -256,29 +246,6 @@ def zero_line(axis) -> None:
     axis.axvline(0, color="black", linewidth=0.6)
 
 
-def dots(
-    axis, rows: pd.DataFrame, name: str, scale: float = 100, is_share: bool = False, label: str = ""
-) -> None:
-    """Draw a column as dots with intervals, in the hue of the policy, at the rows' `place`."""
-    for color, line in rows.groupby(rows.policy.map(plotting.hue), sort=False):
-        lengths = plotting.bars(line, name, scale, is_share)
-        look = {"fmt": "o", "markersize": 3.6, "elinewidth": 0.9, "zorder": 3, "color": color}
-        axis.errorbar(scale * line[name], line.place, xerr=lengths, **look)
-    if label:
-        axis.plot([], [], "o", markersize=3.6, color="0.25", label=label)
-
-
-def early_dots(axis, rows: pd.DataFrame, name: str, label: str, scale: float = 100) -> None:
-    """Draw the values before the end of the training in grey; later values are darker. Column
-    `part` is the share of the training that has passed (1: the end)."""
-    for place, line in rows.groupby("place"):
-        axis.plot(scale * line[name], [place] * len(line), color="0.8", linewidth=0.8, zorder=1)
-    early = rows[rows.part < 1]
-    if len(early):
-        shades = [f"{0.85 - 0.6 * part:.2f}" for part in early.part]
-        axis.scatter(scale * early[name], early.place, s=8, c=shades, zorder=2, label=label)
-
-
 def numbers_beside(axis, places, numbers, label: str) -> None:
     """Write a number at the right of each row. If the panel is the last in its row of panels, also
     write `label`, which says what the numbers are."""
@@ -291,14 +258,6 @@ def numbers_beside(axis, places, numbers, label: str) -> None:
     ends = [panel.colspan.stop for panel in specs if panel.rowspan == spec.rowspan]
     if spec.colspan.stop == max(ends):
         right_axis.set_ylabel(label)
-
-
-def base_line(axis, value: float, low: float, high: float) -> None:
-    """Draw the base model's share as a dashed line, with its interval, if known, as a band."""
-    axis.axvline(100 * value, label="base model", **BASE)
-    if low == low:
-        ends = plotting.limit_share(*map(pd.Series, ([value], [low], [high])))
-        axis.axvspan(*(100 * end.iloc[0] for end in ends), color="0.93", zorder=0, linewidth=0)
 
 
 def part_bars(axis, rows: pd.DataFrame, parts: list[tuple]) -> None:
@@ -324,35 +283,35 @@ def parts_forest(frame: pd.DataFrame, parts: list[tuple]):
     return figure, panels
 
 
-def dot_forest(
-    frame: pd.DataFrame,
-    keys: list[str],
-    quantity: str,
-    x_label: str,
-    end_label: str = "",
-    labels_title: str = "",
-    find_base: Callable[[Panel], pd.Series] | None = None,
-    **layout,
-):
-    """(figure, panels) of a forest of dots, the values of `quantity`. Dots at the end of the training
-    (`part` is 1) have intervals, and `end_label` in the legend; dots at earlier checkpoints are grey.
-    A panel has a line at zero, or at the share of the base model, whose row `find_base` returns. With
-    `labels_title`, the numbers in column `labels` are written beside the rows."""
-    figure, panels = forest(frame, keys, **layout)
+def gain_forest(frame: pd.DataFrame, labels_title: str, end_label: str = ""):
+    """(figure, panels) of a forest of gains. Arms are sorted by their numbers of labels, which stand
+    beside the rows and have the title `labels_title`. Column `part` is the share of the training that
+    has passed. Gains at its end (`part` is 1) have intervals, the hue of the policy, and `end_label`
+    in the legend; gains at earlier checkpoints are grey, later ones darker."""
+    arms = frame.drop_duplicates(RUNS)
+    order = arms.groupby("arm", sort=False).labels.mean().sort_values(kind="stable").index
+    figure, panels = forest(frame, TASK, order=list(order))
     for panel in panels:
-        panel.rows = panel.rows.sort_values(["place", "step"], kind="stable")
-        if find_base is None:
-            zero_line(panel.axis)
-        else:
-            base_line(panel.axis, *find_base(panel)[interval(quantity)])
-        last = panel.rows[panel.rows.part == 1]
-        if len(last) < len(panel.rows):
-            early_dots(panel.axis, panel.rows, quantity, EARLIER)
-        dots(panel.axis, last, quantity, is_share=find_base is not None, label=end_label)
-        if labels_title:
-            numbers_beside(panel.axis, last.place, last.labels, labels_title)
-        panel.title(plotting.sizes(panel.rows))
-    return finish_forest(figure, panels, x_label), panels
+        axis, rows = panel.axis, panel.rows.sort_values(["place", "step"], kind="stable")
+        early, last = rows[rows.part < 1], rows[rows.part == 1]
+        zero_line(axis)
+        if len(early):
+            for place, line in rows.groupby("place"):
+                axis.plot(
+                    100 * line.gain, [place] * len(line), color="0.8", linewidth=0.8, zorder=1
+                )
+            shades = [f"{0.85 - 0.6 * part:.2f}" for part in early.part]
+            axis.scatter(100 * early.gain, early.place, s=8, c=shades, zorder=2, label=EARLIER)
+        look = {"fmt": "o", "markersize": 3.6, "elinewidth": 0.9, "zorder": 3}
+        for color, line in last.groupby(last.policy.map(plotting.hue), sort=False):
+            lengths = plotting.bars(line, "gain")
+            axis.errorbar(100 * line.gain, line.place, xerr=lengths, color=color, **look)
+        if end_label:
+            axis.plot([], [], "o", markersize=3.6, color="0.25", label=end_label)
+        numbers_beside(axis, last.place, last.labels, labels_title)
+        panel.rows = rows
+        panel.title(plotting.sizes(rows))
+    return finish_forest(figure, panels, GAIN), panels
 
 
 # --- design
@@ -388,16 +347,12 @@ def difficulty(difficulty):
 
 @figure
 def accuracy(accuracy):
+    """Drawn if the arms are few; figures `parts`, `kinds`, `labels` and `rollouts` have a row for
+    each arm."""
     frame = accuracy[accuracy.decoding == "sampled"]
-    drawn_rows = frame[[*CELL, "step", *interval("accuracy"), "problems", "samples", "seeds"]]
     if are_many(frame):
-        bases = frame[frame.step == 0].drop_duplicates(TEST).set_index(TEST)
-        rows = frame[frame.step > 0].assign(
-            part=frame.step / frame.groupby(CELL).step.transform("max")
-        )
-        base = lambda panel: bases.loc[tuple(map(panel.key.get, TEST))]
-        figure, _ = dot_forest(rows, TEST, "accuracy", "accuracy (%)", "at the end", find_base=base)
-        return figure, drawn_rows
+        return None
+    drawn_rows = frame[[*CELL, "step", *interval("accuracy"), "problems", "samples", "seeds"]]
     figure, panels = curves(frame, [*TEST, "recipe"])
     for panel in panels:
         span = panel.rows.step.max() - panel.rows.step.min()
@@ -419,14 +374,8 @@ def labels(gains, spent, study):
     measures = {study.config.policies[name].measure for name in rules_of(study)}
     if frame.labels.nunique() < 2 or measures == {"pass_rate"} or chooses_while_training(study):
         return None
-    look = {"labels_title": "labels bought", "order": by_labels(frame)}
-    figure, _ = dot_forest(frame.assign(part=1), TASK, "gain", GAIN, **look)
+    figure, _ = gain_forest(frame.assign(part=1), "labels bought")
     return figure, frame[[*RUNS, "labels", "step", *interval("gain"), "problems", "seeds"]]
-
-
-def by_labels(frame: pd.DataFrame) -> list[str]:
-    """The arms, sorted by their number of labels."""
-    return list(frame.groupby("arm", sort=False).labels.mean().sort_values(kind="stable").index)
 
 
 def chooses_while_training(study: Study) -> bool:
@@ -452,10 +401,7 @@ def rollouts(accuracy, gains, spent, study):
     frame["part"] = frame.step / frame.end
     frame["rollouts"] *= frame.part  # all sampling steps of an arm sample equally many rollouts
     frame.loc[frame.part < 1, ["gain_low", "gain_high"]] = None
-    # a row for each arm and panel
-    look = {"labels_title": "labels needed", "order": by_labels(frame.drop_duplicates(RUNS))}
-    frame = frame.sort_values("part", kind="stable")
-    figure, panels = dot_forest(frame, TASK, "gain", GAIN, "when all rollouts are used", **look)
+    figure, panels = gain_forest(frame, "labels needed", "when all rollouts are used")
     columns = [*RUNS, "labels", "step", "rollouts", *interval("gain"), "problems", "seeds"]
     drawn_rows = pd.concat([panel.rows for panel in panels], ignore_index=True)[columns]
     return figure, drawn_rows
@@ -520,25 +466,16 @@ def kinds(kinds):
 
 @figure
 def pass_at_k(pass_at_k, base_pass_at_k, study):
-    """Drawn if the base models have reach samples. With many arms, only the largest k that the base
-    model and the trained models have in common."""
-    if not any(paths.has_reach(study, run.model, test) for run, test in study.tests_of_runs):
+    """Drawn if the base models have reach samples and the arms are few."""
+    has_reach = any(paths.has_reach(study, run.model, test) for run, test in study.tests_of_runs)
+    if not has_reach or are_many(pass_at_k):
         return None
-    if are_many(pass_at_k):
-        # the tables may have different values of k, because the numbers of samples may differ
-        key = ["model", "eval_task", "k"]
-        frame = pass_at_k.merge(base_pass_at_k[key].drop_duplicates())
-        frame = frame[frame.k == frame.groupby(TEST).k.transform("max")]
-        bases = base_pass_at_k.merge(frame[key].drop_duplicates())
-        base = lambda panel: _of_test(bases, panel).iloc[0]
-        label = f"pass@{' or '.join(str(int(k)) for k in sorted(set(frame.k)))} (%)"
-        figure, _ = dot_forest(
-            frame.assign(part=1), TEST, "pass", label, "after training", find_base=base
-        )
-        return figure, _with_base(frame, bases)
     figure, panels = curves(pass_at_k, [*TEST, "recipe"])
     for panel in panels:
-        base = _of_test(base_pass_at_k, panel)
+        base = base_pass_at_k[
+            (base_pass_at_k.model == panel.key["model"])
+            & (base_pass_at_k.eval_task == panel.key["eval_task"])
+        ]
         look = {"color": "0.5", "is_share": True}
         plotting.series(panel.axis, base.k, base, "pass", label="base model", linewidth=2.0, **look)
         if base["sound"].notna().any():
@@ -549,17 +486,8 @@ def pass_at_k(pass_at_k, base_pass_at_k, study):
         marks = sorted({*panel.rows.k, *base.k})
         panel.axis.set_xticks(marks, [str(int(k)) for k in marks])
         panel.title(plotting.sizes(panel.rows))
-    figure = finish_curves(figure, panels, "k", "pass@k (%)")
-    return figure, _with_base(pass_at_k, base_pass_at_k)
-
-
-def _of_test(base_pass_at_k: pd.DataFrame, panel: Panel) -> pd.DataFrame:
-    is_model = base_pass_at_k.model == panel.key["model"]
-    return base_pass_at_k[is_model & (base_pass_at_k.eval_task == panel.key["eval_task"])]
-
-
-def _with_base(frame: pd.DataFrame, base_pass_at_k: pd.DataFrame) -> pd.DataFrame:
-    return pd.concat([frame, base_pass_at_k.assign(policy="base")], ignore_index=True)
+    drawn_rows = pd.concat([pass_at_k, base_pass_at_k.assign(policy="base")], ignore_index=True)
+    return finish_curves(figure, panels, "k", "pass@k (%)"), drawn_rows
 
 
 # --- training
@@ -567,8 +495,10 @@ def _with_base(frame: pd.DataFrame, base_pass_at_k: pd.DataFrame) -> pd.DataFram
 
 @figure
 def training_curves(curves):
-    """Only the quantities that the logs have. With many arms, each arm has a row with one point for its
-    first and one for its last updates."""
+    """Drawn if the arms are few; table `learnable` has a row for each arm. Only the quantities that
+    the logs have."""
+    if are_many(curves):
+        return None
     series = {
         "learnable_share": "learnable (%)",
         "all_wrong_share": "all wrong (%)",
@@ -577,127 +507,35 @@ def training_curves(curves):
     }
     series = {name: label for name, label in series.items() if curves[name].fillna(0).any()}
     columns = [column for name in series for column in interval(name)]
-    drawn_columns = [*RUNS, "first", "step", *columns, "seeds"]
-    if not are_many(curves):
-        figure = courses(curves, [*TASK, "recipe"], series, "step", "updates")
-        return figure, curves[drawn_columns]
-    step = curves.groupby(RUNS).step
-    is_last = curves.step == step.transform("max")
-    ends = curves[is_last | (curves.step == step.transform("min"))].assign(
-        part=is_last.astype(float)
-    )
-    # a panel for each task and quantity, so the rows of a task are repeated for each quantity
-    frame = pd.concat(
-        group.assign(series_index=index)
-        for _, group in ends.groupby(TASK, sort=False)
-        for index in range(len(series))
-    )
-    figure, panels = forest(frame, [*TASK, "series_index"], columns=len(series))
-    for panel in panels:
-        name, label = list(series.items())[panel.key["series_index"]]
-        look = {"scale": 100 if "%" in label else 1}
-        early_dots(panel.axis, panel.rows, name, "first updates", **look)
-        last = panel.rows[panel.rows.part == 1]
-        dots(panel.axis, last, name, is_share="%" in label, label="last updates", **look)
-        if "%" in label:
-            limit_axis(panel.axis.set_xlim, panel.axis.get_xlim()[1])
-        panel.title(label)
-    plotting.legend(figure, [panel.axis for panel in panels])
-    return figure, ends[drawn_columns]
+    figure = courses(curves, [*TASK, "recipe"], series, "step", "updates")
+    return figure, curves[[*RUNS, "first", "step", *columns, "seeds"]]
 
 
 # --- what explains the gains
 
 
 @figure
-def learnable(gains, learnable, accuracy, regressions):
-    """The shape of a point shows the model, if there are several. Lines and R^2 are within a task and
-    come from `regressions`. In the drawn rows, `drawn` is 'point' or 'line', and `x` of a
-    point is a share or a number of tokens, as `panel` says."""
-    points = own_test_samples(gains)[[*RUNS, "arm", "step", *interval("gain"), "seeds"]]
-    lengths = own_test_samples(accuracy).rename(columns={"tokens_mean": "tokens"})
-    points = points.merge(learnable[[*RUNS, *interval("learnable")]], on=RUNS)
-    points = points.merge(lengths[[*RUNS, "step", "tokens"]], on=[*RUNS, "step"])
-    if points.empty:
+def learnable(gains, learnable):
+    frame = own_test_samples(gains).merge(learnable[[*RUNS, *interval("learnable")]], on=RUNS)
+    if frame.empty:
         return None
-    fits = regressions[regressions.adjusted_for.isna() & (regressions.cells >= LEAST_POINTS)]
-    # the names in the legend; with many policies, the rules' families
-    is_many = points.policy.nunique() > MOST_ARMS
-    points["name"] = points.policy.map(plotting.family) if is_many else points.policy
-    panels = _explanations(points)
-    figure, axes = plotting.panels(len(panels), height=2.7, columns=min(2, len(panels)))
-    drawn_rows = []
-    for axis, (task, name, scale, label) in zip(axes, panels):
-        ends = {f"x_{end}": points.get(f"{name}_{end}", np.nan) for end in ("low", "high")}
-        rows = points.assign(x=points[name], **ends)
-        rows = rows[rows.x.notna() & (rows.task == task)]
-        for look, group in _marks(axis, rows, points):
-            bars = {
-                "xerr": plotting.bars(group, "x", scale, is_share=name == "learnable"),
-                "yerr": plotting.bars(group, "gain"),
-            }
-            axis.errorbar(
-                scale * group.x, 100 * group.gain, elinewidth=0.6, capsize=0, **bars, **look
+    # the names in the legend; with many policies, the families of their rules
+    is_many = frame.policy.nunique() > MOST_ARMS
+    figure, panels = curves(frame, TASK)
+    for panel in panels:
+        names = panel.rows.policy.map(plotting.family) if is_many else panel.rows.policy
+        for name, rows in panel.rows.groupby(names, sort=False):
+            look = plotting.style(name) | {"linestyle": "none", "label": name}
+            x_bars, y_bars = (
+                plotting.bars(rows, "learnable", is_share=True),
+                plotting.bars(rows, "gain"),
             )
-        line = fits[(fits.task == task) & (fits.predictor == name)]
-        for fit in line.itertuples():
-            places = np.array([rows.x.min(), rows.x.max()])
-            heights = rows.gain.mean() + fit.slope * (places - rows.x.mean())
-            axis.plot(scale * places, 100 * heights, color="0.4", linewidth=0.9, zorder=1)
-        axis.axhline(0, color="0.6", linewidth=0.6)
-        axis.set_xlabel(label)
-        if axis.get_subplotspec().is_first_col():
-            axis.set_ylabel("gain (points)")
-        words = [
-            f"$R^2$ = {fit.r_squared:.2f}, {int(fit.cells)} points" for fit in line.itertuples()
-        ]
-        plotting.title(axis, task, *words)
-        drawn_rows += [
-            rows.assign(drawn="point", panel=name),
-            line.assign(drawn="line", panel=name),
-        ]
-    plotting.legend(figure, axes)
-    columns = ["drawn", "panel", *RUNS, *interval("x"), *interval("gain")]
-    columns += ["seeds", "r_squared", "slope", "cells"]
-    return figure, pd.concat(drawn_rows, ignore_index=True).reindex(columns=columns)
-
-
-def _marks(axis, rows: pd.DataFrame, points: pd.DataFrame) -> Iterator[tuple[dict, pd.DataFrame]]:
-    """Yield (look, rows of points with this look), and add the entries of the legend: a colour for
-    each name and, with several models, a shape for each model. A point is hollow if its recipe is not
-    the study's first recipe."""
-    names, models = (list(dict.fromkeys(points[column])) for column in ("name", "model"))
-    looks = {name: plotting.style(name) | {"linestyle": "none"} for name in names}
-    shapes = {}
-    if len(models) > 1:
-        shapes = {
-            model: {"marker": mark} for model, mark in zip(models, itertools.cycle(plotting.MODELS))
-        }
-    for name, look in looks.items():
-        axis.plot([], [], label=name, **look | next(iter(shapes.values()), {}))
-    for model, shape in shapes.items():
-        axis.plot([], [], linestyle="none", color="0.35", label=model, **shape)
-    is_hollow = rows.arm != rows.policy
-    for (name, model, hollow), group in rows.groupby(["name", "model", is_hollow]):
-        fill = {"markerfacecolor": "white"} if hollow else {}
-        yield looks[name] | shapes.get(model, {}) | fill, group
-
-
-def _explanations(points: pd.DataFrame) -> list[tuple]:
-    """(task, column, scale, label) of each panel. A panel in which x hardly varies is left out,
-    because it would show only rounding, unless no panel would be left."""
-    candidates = [
-        ("learnable", 100, "learnable share of groups (%)", 0.01),
-        ("tokens", 1, "mean completion length\nafter training (tokens)", 1.0),
-    ]
-    panels, varying = [], []
-    for task, group in points.groupby("task", sort=False):
-        for name, scale, text, least_spread in candidates:
-            if group[name].notna().any():
-                panels.append((task, name, scale, text))
-                if np.ptp(group[name].dropna()) >= least_spread:
-                    varying.append(panels[-1])
-    return varying or panels
+            look |= {"xerr": x_bars, "yerr": y_bars, "elinewidth": 0.6, "capsize": 0}
+            panel.axis.errorbar(100 * rows.learnable, 100 * rows.gain, **look)
+        panel.axis.axhline(0, color="0.6", linewidth=0.6)
+        panel.title(plotting.sizes(panel.rows))
+    figure = finish_curves(figure, panels, "learnable share of groups (%)", GAIN)
+    return figure, frame[[*RUNS, *interval("learnable"), "step", *interval("gain"), "seeds"]]
 
 
 # --- published numbers

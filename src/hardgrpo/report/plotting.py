@@ -44,9 +44,7 @@ NO_RULE = "#999999"  # colour of names that are neither a policy nor a rule, suc
 # markers of policies whose family's own marker is taken
 MARKERS = ("<", ">", "h", "p", "d", "H", "8", "1")
 DASHES = ("-", "--", ":", "-.")
-MOST_ARMS = 8  # if a figure has more arms, each arm is drawn in a row of its own
-# markers by model, in figures where markers distinguish models
-MODELS = ("o", "s", "^", "D", "v", "P", "X", "*")
+MOST_ARMS = 8  # largest number of arms of a figure of curves
 PARTS = [("finishing", "#E69F00", "////"), ("correctness", "#0072B2", "")]
 KINDS = [
     ("finishing", "#E69F00", "////"),

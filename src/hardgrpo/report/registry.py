@@ -82,10 +82,8 @@ FIGURES = {
     ),
     "accuracy": (
         r"Accuracy of sampled completions on the test set, by policy and checkpoint, with 95\,\%"
-        " intervals. Step 0 is the base model. With more than eight arms, the figure has a row"
-        " for each arm; the dashed line is then the base model, and the band around it the base"
-        " model's interval. The intervals are wider than those of differences between policies,"
-        " which are paired by problem and seed."
+        " intervals. Step 0 is the base model. The intervals are wider than those of differences"
+        " between policies, which are paired by problem and seed."
     ),
     "parts": (
         "The gain of each policy (black mark), split into finishing and correctness (bars), with"
@@ -100,20 +98,16 @@ FIGURES = {
     "pass_at_k": (
         "Probability that at least one of $k$ samples is right, of base and trained models, with"
         r" 95\,\% intervals. Dashed grey line: the base model, counting only samples in which"
-        " every step is right. With more than eight arms, the figure has a row for each arm, for the"
-        " largest $k$; the dashed line is then the base model, and the band around it the base model's interval."
+        " every step is right."
     ),
     "training_curves": (
         "Groups of rollouts that are learnable (and, where the logs say it, all wrong), mean length of"
         " the rollouts, and their share that is truncated at the completion limit, over training, by"
-        r" policy, with 95\,\% intervals over seeds. With more than eight arms, the figure has a row"
-        " for each arm, with its first and its last updates."
+        r" policy, with 95\,\% intervals over seeds."
     ),
     "learnable": (
-        "Gain against the learnable share of the groups and, where lengths differ by a token or"
-        r" more, against the mean length of completions, with 95\,\% intervals. A point is a"
-        " policy and recipe. Hollow: another recipe than the study's first. Line: least"
-        " squares within the task, through ten points or more."
+        r"Gain against the learnable share of the groups, with 95\,\% intervals. A point is a"
+        " policy and recipe. The table of regressions has $R^2$, also for the length of completions."
     ),
     "labels": (
         "Gain by arm, sorted by the number of labels (at the right) bought to choose the prompts and"
