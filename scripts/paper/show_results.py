@@ -5,8 +5,8 @@ python scripts/paper/show_results.py --study mini --tables results/summaries/min
 
 from hardgrpo.analysis import arms, random_choice, summaries
 from hardgrpo.analysis.columns import interval
-from hardgrpo.analysis.formats import change, change_interval, with_interval
-from hardgrpo.report import latex, worth
+from hardgrpo.analysis.formats import change, change_interval
+from hardgrpo.report import latex, tables, worth
 from hardgrpo.runtime import errors, files
 
 from pathlib import Path
@@ -34,21 +34,20 @@ def main() -> None:
     files.add_tables(parser)
     args = parser.parse_args()
 
-    tables = args.tables
-    if "gains" not in tables or not tables["gains"].is_file():
+    if "gains" not in args.tables or not args.tables["gains"].is_file():
         return  # the workflow ended before it made the summaries
-    gains = summaries.read_labelled(tables["gains"], args.first_recipe)
+    gains = summaries.read_labelled(args.tables["gains"], args.first_recipe)
     if gains.empty:
         show(
-            f"\nStudy {args.study}: no trained runs; tables: {tables['gains'].parent}/difficulty.csv and subsets.csv"
+            f"\nStudy {args.study}: no trained runs; tables: {args.tables['gains'].parent}/difficulty.csv and subsets.csv"
         )
-        show_trajectories(tables["trajectories"])
+        show_trajectories(args.tables)
         look_at(args.study, args.no_tex)
         return
     show(
         f"\nStudy {args.study}: gains over the base model, in points with 95 % intervals; a sampled gain is finishing plus correctness"
     )
-    show_gains(args.study, tables, args.first_recipe)
+    show_gains(args.study, args.tables, args.first_recipe)
     seeds = gains.seeds.iloc[0]
     if seeds == 1:
         show("\nOne seed: the intervals are over problems only and say nothing about another run.")
@@ -61,54 +60,39 @@ def main() -> None:
     look_at(args.study, args.no_tex)
 
 
-def show_table(rows: list[dict[str, str]]) -> None:
-    """Show rows with the same keys, which are the headers."""
-    lines = [dict(zip(rows[0], rows[0])), *rows]
-    widths = {name: 2 + max(len(line[name]) for line in lines) for name in rows[0]}
-    texts = ["".join(f"{line[name]:<{widths[name]}}" for name in widths).rstrip() for line in lines]
-    show("\n".join([texts[0], "-" * sum(widths.values()), *texts[1:]]))
+def show_table(frame: pd.DataFrame) -> None:
+    """Show a table of texts. Narrow spaces, which `show` would escape, become spaces."""
+    lines = [list(frame), *frame.itertuples(index=False)]
+    lines = [[cell.replace("\N{NARROW NO-BREAK SPACE}", " ") for cell in line] for line in lines]
+    widths = [2 + max(map(len, cells)) for cells in zip(*lines)]
+    texts = ["".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+    show("\n".join([texts[0], "-" * sum(widths), *texts[1:]]))
 
 
-def show_gains(study: str, tables: files.Tables, first_recipe: str) -> None:
+def show_gains(study: str, paths: files.Tables, first_recipe: str) -> None:
     """Show a table of gains on the task's own test for each model and task."""
     path = Path("paper", study, "against_random.csv")
     leads = pd.DataFrame(columns=random_choice.COLUMNS)
     frames = {"against_random": summaries.read(path) if path.is_file() else leads}
     names = [name for name in worth.TABLES if name not in frames]
-    frames |= summaries.read_all(tables, names, first_recipe)
+    frames |= summaries.read_all(paths, names, first_recipe)
     for group in worth.entries_by_model_and_task(**frames):
         entries = group["arms"]
         base = entries[0]["cells"]["before (%)"]
         show(f"\n{group['task']}, {group['model']}: base model {base} % right, sampled\n")
-        show_table(
-            [
-                {"policy": entry["name"]}
-                | {head: entry["cells"][head] or "-" for head in SHOWN}
-                | {"verdict (Holm)": entry["lead_verdict"]}
-                for entry in entries
-            ]
-        )
+        columns = {"policy": [entry["name"] for entry in entries]}
+        columns |= {name: [entry["cells"][name] or "-" for entry in entries] for name in SHOWN}
+        columns["verdict (Holm)"] = [entry["lead_verdict"] for entry in entries]
+        show_table(pd.DataFrame(columns))
 
 
-def estimate(row, name: str, show=change_interval) -> str:
-    return show(*(getattr(row, column) for column in interval(name)))
-
-
-def show_trajectories(path: str | Path) -> None:
-    """Show the outcomes of groups of recorded training runs, if the study has such runs: in the
-    later epochs, those by which no policy chooses."""
-    outcomes = {"learnable": "mixed", "all right": "all_right", "all wrong": "all_wrong"}
-    trajectories = summaries.read(path)
-    rows = [
-        {"model": row.model, "policy": row.policy}
-        | {header: estimate(row, name, with_interval) for header, name in outcomes.items()}
-        for row in trajectories[trajectories.stretch.isna()].itertuples()
-    ]
-    if rows:
-        show(
-            "\nGroups in the later epochs (by which no policy chooses) of a recorded training run, per cent, with 95 % intervals for new prompts in this run\n"
-        )
-        show_table(rows)
+def show_trajectories(paths: files.Tables) -> None:
+    """Show the supplement's table of recorded training runs, if the study has such runs."""
+    frames = summaries.read_all(paths, ["trajectories"], "")
+    rows, columns = tables.make("trajectories", frames, {})
+    if len(rows):
+        show(f"\n{tables.plain_text(tables.TABLES['trajectories'].caption)}\n")
+        show_table(tables.to_frame(columns, are_constant_shown=False))
 
 
 def look_at(study: str, no_tex: bool) -> None:
@@ -172,21 +156,14 @@ def show_compared(cells: pd.DataFrame) -> None:
     show(
         "\nAgreement with the committed reference: gains in points; difference for the same seeds and problems, with 95 % interval for new seeds\n"
     )
-    has_models = cells.model.nunique() > 1
-    show_table(
-        [
-            ({"model": row.model} if has_models else {})
-            | {
-                "trained on": row.task,
-                "tested on": row.eval_task,
-                "policy": row.arm,
-                "reference": change(row.gain_reference),
-                "here": change(row.gain_here),
-                "difference": estimate(row, "difference"),
-            }
-            for row in cells.itertuples()
-        ]
+    estimates = cells[interval("difference")].itertuples(index=False)
+    frame = cells[["model", "task", "eval_task", "arm"]].set_axis(
+        ["model", "trained on", "tested on", "policy"], axis=1
     )
+    frame["reference"] = cells.gain_reference.map(change)
+    frame["here"] = cells.gain_here.map(change)
+    frame["difference"] = [change_interval(*estimate) for estimate in estimates]
+    show_table(frame if cells.model.nunique() > 1 else frame.drop(columns="model"))
     show()
     is_equal = not cells.difference.any()
     if is_equal:

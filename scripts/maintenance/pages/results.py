@@ -158,8 +158,7 @@ def shown(root: Path, config: dict, study: str, name: str) -> str:
         files.Tables.below(root / paths.reference(study)), registry.SUMMARIES, resolved.first_recipe
     )
     _, columns = tables.make(name, frames, designs.design(resolved))
-    frame = tables.to_frame(columns)
-    return table(frame.loc[:, [len(set(values)) > 1 for _, values in frame.items()]])
+    return table(tables.to_frame(columns, are_constant_shown=False))
 
 
 def gains_by_policy(gains: pd.DataFrame, decodings: list[str]) -> str:

@@ -145,21 +145,18 @@ def study_numbers(tables: dict[str, list[dict]]) -> list[dict]:
     policy (the label of the arm), quantity, here (the study's number), low, high, seeds."""
     numbers: dict = {}
 
-    def add(
-        quantity: str, row: dict, value: float, prefix: str | None = None, policy: str | None = None
-    ) -> None:
-        if not is_known(value):
+    def add(quantity: str, row: dict, column: str, policy: str | None = None) -> None:
+        if not is_known(row[column]):
             return
-        low, high = (row.get(f"{prefix}_{end}") if prefix else None for end in ("low", "high"))
         measurement = {
             "model": row["model"],
             "task": row["task"],
             "eval_task": row.get("eval_task", row["task"]),
             "policy": policy or row["arm"],
             "quantity": quantity,
-            "here": value,
-            "low": low,
-            "high": high,
+            "here": row[column],
+            "low": row.get(f"{column}_low"),
+            "high": row.get(f"{column}_high"),
             "seeds": row["seeds"],
         }
         # The rows of all arms repeat the numbers of the base model. List these numbers once.
@@ -168,39 +165,39 @@ def study_numbers(tables: dict[str, list[dict]]) -> list[dict]:
 
     for row in tables["gains"]:
         if row["decoding"] == "sampled":
-            add("gain", row, row["gain"], "gain")
+            add("gain", row, "gain")
     for row in tables["learnable"]:
-        add("learnable", row, row["learnable"], "learnable")
+        add("learnable", row, "learnable")
     for row in tables["pass_at_k"]:
-        add(f"pass_at_{row['k']:.0f}", row, row["pass"], "pass")
-        add(f"pass_at_{row['k']:.0f}", row, row["base"], policy="base")
+        add(f"pass_at_{row['k']:.0f}", row, "pass")
+        add(f"pass_at_{row['k']:.0f}", row, "base", "base")
     sampled = [row for row in tables["accuracy"] if row["decoding"] == "sampled"]
     arm = lambda row: tuple(row[key] for key in ("model", "task", "eval_task", "arm"))
     last_rows = {arm(row): row for row in sorted(sampled, key=lambda row: row["step"])}
     for row in [row for row in sampled if row["step"] == 0] + list(last_rows.values()):
         policy = None if row["step"] else "base"
-        add("accuracy", row, row["accuracy"], "accuracy", policy)
-        add("answered", row, row["answered_mean"], policy=policy)
+        add("accuracy", row, "accuracy", policy)
+        add("answered", row, "answered_mean", policy)
     for row in tables["parts"]:
-        add("accuracy_answered", row, row["base_accuracy_answered"], policy="base")
-        add("accuracy_answered", row, row["accuracy_answered"])
-        add("finishing", row, row["finishing"], "finishing")
-        add("correctness", row, row["correctness"], "correctness")
+        add("accuracy_answered", row, "base_accuracy_answered", "base")
+        for quantity in ("accuracy_answered", "finishing", "correctness"):
+            add(quantity, row, quantity)
         if row["gain"]:
-            add("finishing_share", row, row["finishing"] / row["gain"])
+            share = row["finishing"] / row["gain"]
+            add("finishing_share", row | {"finishing_share": share}, "finishing_share")
     for row in tables["catches_up"]:
-        add("steps_share", row, row["step"] / row["steps"])
+        add("steps_share", row | {"share": row["step"] / row["steps"]}, "share")
     for minuend, subtrahend in transfers(tables["gains"]):
         sides = [(row["gain"], row["gain_low"], row["gain_high"]) for row in (minuend, subtrahend)]
         names = ("transfer", "transfer_low", "transfer_high")
         row = minuend | dict(zip(names, statistics.unpaired(*sides)))
-        add("transfer_difference", row, row["transfer"], "transfer")
+        add("transfer_difference", row, "transfer")
     for row in averages([row for row in numbers.values() if row["quantity"] == "accuracy"]):
         numbers[len(numbers)] = row
     all_cells = {"model": "", "task": "all", "eval_task": "all", "arm": "", "seeds": None}
     for row in tables["regressions"]:
         if (row["task"], row["predictor"]) == ("all", "learnable") and not row["adjusted_for"]:
-            add("r_squared", all_cells | row, row["r_squared"], "r_squared")
+            add("r_squared", all_cells | row, "r_squared")
     rows = list(numbers.values())
     largest = max(
         (row for row in rows if row["quantity"] == "gain" and row["task"] == row["eval_task"]),

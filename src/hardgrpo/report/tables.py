@@ -15,7 +15,7 @@ import pandas as pd
 
 from hardgrpo.analysis import formats
 from hardgrpo.analysis.columns import CELL, RUNS, interval
-from hardgrpo.analysis.formats import UNKNOWN, integer, points
+from hardgrpo.analysis.formats import UNKNOWN, points
 from hardgrpo.analysis.summaries import own_test_rows, own_test_samples, with_several_tiers
 from hardgrpo.report import latex
 from hardgrpo.selection import policies
@@ -255,9 +255,11 @@ def to_html(title: str, columns: list[Column], caption: str = "") -> str:
     return PAGE.format(table=table, **values)
 
 
-def to_frame(columns: list[Column]) -> pd.DataFrame:
-    frame = pd.DataFrame([column.cells for column in columns]).T
-    return frame.set_axis([column.header for column in columns], axis=1)
+def to_frame(columns: list[Column], are_constant_shown: bool = True) -> pd.DataFrame:
+    """The cells as text, with or without columns that hold one value."""
+    shown = [column for column in columns if are_constant_shown or len(set(column.cells)) > 1]
+    frame = pd.DataFrame([column.cells for column in shown]).T
+    return frame.set_axis([column.header for column in shown], axis=1)
 
 
 def plain_text(caption: str) -> str:
@@ -314,21 +316,6 @@ def _graders(tables: Mapping, study: dict) -> pd.DataFrame:
 def _one_seed(tables: Mapping, study: dict) -> pd.DataFrame:
     frame = tables["mcnemar"]
     return frame[frame.groupby(["model", "task"]).seed.transform("nunique") == 1]
-
-
-def _seeds_reached(frame: pd.DataFrame, tables: Mapping) -> pd.DataFrame:
-    of = lambda *names: zip(*(frame[name] for name in names))
-    return frame.assign(
-        steps_reached=[
-            integer(first)
-            if first == last or pd.isna(first)
-            else f"{integer(first)} to {integer(last)}"
-            for first, last in of("step_first", "step_last")
-        ],
-        seeds=[
-            f"{integer(part)} of {integer(all_)}" for part, all_ in of("seeds_reached", "seeds")
-        ],
-    )
 
 
 def _leads(tables: Mapping, study: dict) -> pd.DataFrame:
@@ -397,18 +384,6 @@ def recorded_accuracies(recorded_runs: pd.DataFrame) -> pd.DataFrame:
 
 def _recorded(tables: Mapping, study: dict) -> pd.DataFrame:
     return recorded_accuracies(tables["recorded_runs"])
-
-
-def _recorded_parts(tables: Mapping, study: dict) -> pd.DataFrame:
-    runs = tables["recorded_runs"]
-    frame = recorded_accuracies(runs)
-    frame = frame[frame.grading == "task"].reset_index(drop=True)
-    for name in ("finishing", "correctness", "pass@k"):
-        is_measure = runs.measure.astype(str).str.startswith(name.removesuffix("k"))
-        part = runs[is_measure][[*RECORDED_KEYS, *interval("difference")]]
-        names = dict(zip(interval("difference"), interval(name)))
-        frame = frame.merge(part.rename(columns=names), on=RECORDED_KEYS, how="left")
-    return frame
 
 
 def _compared(frame: pd.DataFrame, tables: Mapping) -> pd.DataFrame:
@@ -625,13 +600,6 @@ TABLES = {
         "Accuracy and gain by the tier of the test problem.",
         rows=_several_tiers,
     ),
-    "catches_up": Table(
-        "catches_up",
-        f"{CELL_KEYS}target:points = accuracy of ‘all’ %; step:count = reached at update; "
-        "steps_reached:number = range, over seeds; steps:count = of updates; seeds:number",
-        "The first checkpoint that reaches the final accuracy of training on all prompts.",
-        display=_seeds_reached,
-    ),
     "subsets": Table(
         "subsets",
         f"{POLICY_KEYS}prompts:count; pool:count; mean_pass_rate:three_decimals = mean p̂; "
@@ -668,15 +636,6 @@ TABLES = {
         r" questions are hard.",
         rows=_recorded,
         display=_base_as("value", "minus_value"),
-    ),
-    "recorded_parts": Table(
-        "recorded_runs",
-        "model; task; policy = run; minus; questions; finishing:gain; correctness:gain; "
-        "pass@k:gain; problems:count",
-        "The differences of recorded runs, one run each, split into finishing and"
-        " correctness, and the difference in pass@$k$, where $k$ is the number of samples"
-        " of a checkpoint, percentage points (pp).",
-        rows=_recorded_parts,
     ),
     "spent": Table(
         "spent",
