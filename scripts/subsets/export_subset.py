@@ -6,7 +6,7 @@ all columns of a table (with the delimiter of the first file) or complete lines 
 Otherwise it writes the rows of --problems.
 """
 
-from hardgrpo.data import sources, spreadsheets, tasks
+from hardgrpo.data import row_files, spreadsheets, tasks
 from hardgrpo.data.question_ids import question_id
 from hardgrpo.runtime import errors, files
 
@@ -26,7 +26,7 @@ def main() -> None:
 
     chosen = tasks.read_subset(args.subset, args.problems, needs_answer=False)
     description = files.read_json(args.facts)
-    contents = [sources.read(path) for path in args.files] if in_format(args) else []
+    contents = [row_files.read_file(path) for path in args.files] if in_format(args) else []
     if any("row" not in problem or ("part" not in problem and contents[1:]) for problem in chosen):
         contents = []
     rows = original_rows(chosen, args.files, contents, args.problems) if contents else chosen
@@ -39,7 +39,7 @@ def main() -> None:
             for row, problem, reason in zip(rows, chosen, reasons)
         ]
     if spreadsheets.is_table(args.output):
-        form = contents[0].form if contents else spreadsheets.Form()
+        form = contents[0].table_form if contents else spreadsheets.Form()
         text = spreadsheets.rows_text(rows, form, for_people=bool(args.to_annotate))
         files.write_text(args.output, text)
     elif contents and not args.to_annotate:
@@ -65,7 +65,7 @@ def in_format(args: argparse.Namespace) -> bool:
 
 
 def original_rows(
-    chosen: list[dict], paths: list[str], contents: list[sources.Rows], pool: str
+    chosen: list[dict], paths: list[str], contents: list[row_files.Rows], pool: str
 ) -> list[dict]:
     """The rows of the chosen problems in the pool's files, which must not have changed."""
     rows = []

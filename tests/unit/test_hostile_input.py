@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardgrpo.data import completions, evaluations, sources, spreadsheets
+from hardgrpo.data import completions, evaluations, row_files, spreadsheets
 from hardgrpo.runtime import files, provenance
 from hardgrpo.runtime.errors import LONGEST_MESSAGE, UserError, explain, printable
 from in_process import run_program
@@ -35,7 +35,7 @@ def test_a_table_and_an_object_of_many_names_are_read_quickly(tmp_path):
     (tmp_path / "x.csv").write_text(f"id,{','.join(names)}\na{',1' * WIDTH}\n")
     began = time.process_time()
     assert files.read_rows(tmp_path / "x.csv", {"id": str}) == [{"id": "a"}]
-    assert len(sources.read(tmp_path / "x.csv").rows[0]) == WIDTH + 1
+    assert len(row_files.read_file(tmp_path / "x.csv").rows[0]) == WIDTH + 1
     (tmp_path / "x.jsonl").write_text(
         json.dumps(dict.fromkeys(names, 1))[:-1] + f', "{names[-1]}": 2}}\n'
     )

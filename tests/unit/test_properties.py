@@ -19,7 +19,7 @@ from hardgrpo.data import (
     completions,
     inputs,
     published_counts,
-    sources,
+    row_files,
     tasks,
     trajectory_files,
 )
@@ -172,10 +172,10 @@ def read_prompts(path: Path) -> None:
     """The questions and answers that the project reads are those that module csv reads."""
     source = {"kind": "files", "train": path.name}
     problems, _ = tasks.prepare("t", source, "train", [str(path)])
-    table = sources.read(path)
+    table = row_files.read_file(path)
     data = path.read_bytes()
     text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
-    if table.form and (table.form.delimiter != "," or table.form.has_separator_line):
+    if table.table_form.delimiter != "," or table.table_form.has_separator_line:
         return
     header, *rows = filter(None, csv.reader(io.StringIO(text, newline=""), strict=True))
     rows = [dict(zip(header, row)) for row in rows if "".join(row).strip()]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardgrpo.data import sources
+from hardgrpo.data import row_files, sources
 from hardgrpo.runtime.errors import UserError
 
 CELLS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -28,13 +28,13 @@ def test_json_lines_may_be_compressed_and_have_blank_lines(tmp_path):
     (tmp_path / "mine.jsonl").write_bytes(text.encode())
     (tmp_path / "mine.jsonl.gz").write_bytes(gzip.compress(text.encode()))
     for name in ("mine.jsonl", "mine.jsonl.gz"):
-        assert sources.read(tmp_path / name).rows == rows
+        assert row_files.read_file(tmp_path / name).rows == rows
 
 
 def test_a_file_that_is_not_there_is_reported(tmp_path):
     for name in ("mine.csv", "mine.json", "mine.jsonl", "mine.jsonl.gz"):
         with pytest.raises(UserError, match=f"{name}: no such file"):
-            sources.read(tmp_path / name)
+            row_files.read_file(tmp_path / name)
 
 
 def test_big_bench_hard_is_read_in_its_form(tmp_path):
@@ -43,7 +43,13 @@ def test_big_bench_hard_is_read_in_its_form(tmp_path):
         {"input": 7, "target": 8},
     ]
     (tmp_path / "task.json").write_text(json.dumps({"canary": "x", "examples": examples}))
-    assert sources.read(tmp_path / "task.json").rows == [examples[0], {"input": "7", "target": "8"}]
+    rows = row_files.read_file(tmp_path / "task.json").rows
+    assert rows == examples
+    problems = [problem(row, "choices") for row in rows]
+    assert [(row["question"], row["tier"]) for row in problems] == [
+        (examples[0]["input"], 2),
+        ("7", 0),
+    ]
 
 
 # --- Parquet
@@ -52,14 +58,14 @@ def test_big_bench_hard_is_read_in_its_form(tmp_path):
 def test_rows_of_a_parquet_file_are_read(tmp_path):
     rows = [{"question": f"{number}: {'a' * 90}", "answer": str(number)} for number in range(5000)]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "train.parquet")
-    assert sources.read(tmp_path / "train.parquet").rows == rows
+    assert row_files.read_file(tmp_path / "train.parquet").rows == rows
 
 
 @pytest.mark.parametrize("content", [b"not parquet", b"PAR1" + b"\xff" * 100 + b"PAR1"])
 def test_a_damaged_parquet_file_gives_a_one_line_error(tmp_path, content):
     (tmp_path / "train.parquet").write_bytes(content)
     with pytest.raises(UserError, match="train.parquet: not a Parquet file"):
-        sources.read(tmp_path / "train.parquet")
+        row_files.read_file(tmp_path / "train.parquet")
 
 
 # --- which rows

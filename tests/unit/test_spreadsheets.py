@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import in_process
-from hardgrpo.data import sources, spreadsheets
+from hardgrpo.data import row_files, spreadsheets
 from hardgrpo.runtime import files
 from in_process import check_refusal, prepare_task
 
@@ -63,24 +63,24 @@ def test_cells_are_read_unchanged_with_every_delimiter_encoding_and_line_end(
     before = separator_line.format(delimiter) + (line_end if separator_line else "")
     path = tmp_path / "mine.csv"
     path.write_bytes(write_text(rows, delimiter, line_end, quoting, before).encode(encoding))
-    assert sources.read(path).rows == rows
+    assert row_files.read_file(path).rows == rows
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_a_table_needs_no_quotes_around_cells_without_delimiters(tmp_path, delimiter):
     (tmp_path / "mine.csv").write_bytes(write_text(ROWS, delimiter).encode())
-    assert sources.read(tmp_path / "mine.csv").rows == ROWS
+    assert row_files.read_file(tmp_path / "mine.csv").rows == ROWS
 
 
 @pytest.mark.parametrize("name", ["mine.tsv", "mine.csv", "MINE.TSV", "Mine.CSV"])
 def test_the_ending_of_a_table_may_be_in_upper_or_lower_case(tmp_path, name):
     (tmp_path / name).write_bytes(write_text(ROWS, "\t").encode())
-    assert sources.read(tmp_path / name).rows == ROWS
+    assert row_files.read_file(tmp_path / name).rows == ROWS
 
 
 def test_excels_first_line_sep_is_skipped_if_another_spreadsheet_saved_it_as_a_row(tmp_path):
     (tmp_path / "mine.csv").write_bytes(write_text(ROWS, ",", before="sep=;,,\r\n").encode())
-    assert sources.read(tmp_path / "mine.csv").rows == ROWS
+    assert row_files.read_file(tmp_path / "mine.csv").rows == ROWS
 
 
 @pytest.mark.parametrize(
@@ -112,10 +112,10 @@ def test_json_lines_may_start_with_a_byte_order_mark_and_rows_are_numbered_as_in
 ):
     text = '\ufeff\n{"question": "a"}\n\n\n{"question": "b"}\n   \n{"question": " "}\n'
     (tmp_path / "mine.jsonl").write_text(text)
-    assert sources.read(tmp_path / "mine.jsonl").places == ["row 2", "row 5", "row 7"]
+    assert row_files.read_file(tmp_path / "mine.jsonl").places == ["row 2", "row 5", "row 7"]
     check_refusal(prepare(tmp_path, "mine.jsonl"), "mine.jsonl: row 7: the question is empty")
     (tmp_path / "mine.jsonl").write_bytes(text.replace('" "', '"c"').encode("utf-16"))
-    rows = sources.read(tmp_path / "mine.jsonl").rows
+    rows = row_files.read_file(tmp_path / "mine.jsonl").rows
     assert [row["question"] for row in rows] == ["a", "b", "c"]
 
 

@@ -7,7 +7,7 @@ from hardgrpo.choice.choice_options import Options
 from hardgrpo.choice.measures import OwnGrader
 from hardgrpo.choice.prompts import Pool, Prompt, add_instructions, read_pool
 from hardgrpo.choice.recordings import COMPLETIONS
-from hardgrpo.choice.rows import Rows
+from hardgrpo.data.row_files import Rows
 from hardgrpo.grading import graders, proposals
 from hardgrpo.runtime.errors import UserError, first_entries, printable
 from hardgrpo.sampling.server_engine import Address, read_address

@@ -13,7 +13,7 @@ from hardgrpo.choice.choice_plan import Plan, prepare
 from hardgrpo.choice.measures import Measure, OwnGrader
 from hardgrpo.choice.prompts import Prompt, value_of
 from hardgrpo.choice.recorded_measures import read_completions, read_pass_rates
-from hardgrpo.choice.rows import Rows, stem
+from hardgrpo.data.row_files import Rows, stem
 from hardgrpo.grading import graders
 from hardgrpo.grading.rewards import score
 from hardgrpo.runtime.errors import UserError, printable

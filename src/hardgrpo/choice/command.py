@@ -6,13 +6,13 @@ import shlex
 import sys
 from pathlib import Path
 
-from hardgrpo.choice import choice_plan, choose, page, rows, sampling
+from hardgrpo.choice import choice_plan, choose, page, sampling
 from hardgrpo.choice.choice_options import ALIASES, Options
 from hardgrpo.choice.choice_plan import Plan
 from hardgrpo.choice.choose import Choice
 from hardgrpo.choice.recorded_measures import match_completions
 from hardgrpo.choice.results import ResultFolder
-from hardgrpo.data import spreadsheets
+from hardgrpo.data import row_files, spreadsheets
 from hardgrpo.grading import graders
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError, first_entries, printable
@@ -49,7 +49,7 @@ def add_command(commands) -> None:
 def run(args: argparse.Namespace) -> None:
     fields = {field.name for field in dataclasses.fields(Options)}
     options = Options(**{name: value for name, value in vars(args).items() if name in fields})
-    content = rows.read(args.prompts, args.split, args.config)
+    content = row_files.read(args.prompts, args.split, args.config)
     plan = choice_plan.prepare(content, options)
     if args.format and (not plan.is_labelled or not any(p.answer for p in plan.pool.prompts)):
         raise UserError(
@@ -80,7 +80,7 @@ def result_folder(args: argparse.Namespace) -> Path:
         return Path(args.output).absolute()
     path = Path(args.prompts).absolute()
     folder = path.parent if path.exists() else Path.cwd()
-    return folder / f"{rows.stem(path)}.choice"
+    return folder / f"{row_files.stem(path)}.choice"
 
 
 def file_names(plan: Plan, trainer: str | None) -> list[str]:

@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hardgrpo.choice.rows import Rows
 from hardgrpo.data.question_ids import normalize_spaces, question_id
 from hardgrpo.data.reference_answers import reference_of
+from hardgrpo.data.row_files import Rows
 from hardgrpo.data.spreadsheets import DECIMAL_COMMA
 from hardgrpo.runtime.errors import RowError, UserError, first_entries, refuse_rows
 

@@ -1,7 +1,7 @@
 """Read completions that somebody has already sampled, in a form that the keys of the first row
 show:
 
-- rows of one's own (any form that `rows` reads): a prompt with one completion or a list of them;
+- rows of one's own (any form that `row_files` reads): a prompt with one completion or a list of them;
   datasets such as OpenR1-Math-220k also state which `generations` are correct
 - sample logs of lm-evaluation-harness (`lm_eval --log_samples`)
 - logs of inspect_ai, .json or .eval (https://inspect.aisi.org.uk/eval-logs.html)
@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardgrpo.choice import prompts, rows
+from hardgrpo.choice import prompts
 from hardgrpo.choice.prompts import find_column, value_of
+from hardgrpo.data import row_files
 from hardgrpo.data.question_ids import normalize_spaces
 from hardgrpo.data.reference_answers import reference_of
 from hardgrpo.runtime.errors import RowError, UserError, refuse_rows
@@ -157,13 +158,13 @@ def _read_rows(path: str) -> tuple[list[dict], list[str]]:
         samples = _read_archive(path)
     elif path.lower().endswith(".json") and Path(path).is_file():
         try:
-            log = json.loads(rows.read_text(Path(path)))
+            log = json.loads(row_files.read_text(Path(path)))
         except (ValueError, RecursionError):
-            log = None  # `rows.read` reports the place
+            log = None  # `row_files.read` reports the place
         if isinstance(log, dict) and "eval" in log:
             samples = log.get("samples")
     if samples is None:
-        content = rows.read(path)
+        content = row_files.read(path)
         return content.rows, content.places
     if not samples or not all(isinstance(row, dict) and "output" in row for row in samples):
         raise UserError(f"{path}: a log of inspect_ai without samples; expected completed samples")
@@ -234,7 +235,7 @@ def _describe(
     names = prompts.column_names(file_rows)
     answer = columns.answer if columns.answer in names else None
     if find_column(path, names, prompts.QUESTIONS, "--question", columns.question):
-        content = rows.Rows(path, "", "", file_rows, places, None)
+        content = row_files.Rows(path, "", "", file_rows, places, None)
         pool_columns = prompts.find_columns(content, columns.question, answer)
     else:
         answer = find_column(path, names, prompts.ANSWERS, "--answer", answer)

@@ -4,7 +4,7 @@ been edited in a spreadsheet."""
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hardgrpo.data import sources, spreadsheets
+from hardgrpo.data import row_files, sources, spreadsheets
 from hardgrpo.data.question_ids import question_id
 from hardgrpo.grading import graders
 from hardgrpo.runtime.errors import RowError, UserError, refuse_rows
@@ -27,8 +27,8 @@ def read(
     file `pool`. Raise a `UserError` that names the rows with a repeated prompt, or with an answer
     that the grader cannot read or that a spreadsheet has changed; also if no row has an answer, or
     if more answers belong to other prompts than to the pool's."""
-    content = sources.read(path)
-    form = content.form
+    content = row_files.read_file(path)
+    form = content.table_form
     ids = {question_id(problem["question"]): problem["id"] for problem in problems}
     unescape = spreadsheets.unescape_formulas if form else str
     annotations, row_errors = Annotations(), []

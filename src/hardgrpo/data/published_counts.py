@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from hardgrpo.data import sources
+from hardgrpo.data import row_files
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
@@ -27,7 +27,8 @@ def read_adarft(path: str, samples: int) -> list[dict]:
     `extra_info.difficulty` is the share of wrong answers in per cent. If a question is repeated,
     only its first row is used."""
     counts: dict[str, dict] = {}
-    for number, row in enumerate(sources.read_parquet(path, ["prompt", "extra_info"]), start=1):
+    table = row_files.read_parquet(path, ["prompt", "extra_info"])
+    for number, row in enumerate(table.to_pylist(), start=1):
         question = "\n".join(message["content"] for message in row["prompt"])
         problem_id = hashlib.sha256(question.encode("utf-8", "replace")).hexdigest()[:16]
         share = 1 - row["extra_info"]["difficulty"] / 100

@@ -1,95 +1,15 @@
-"""Read rows of files, and turn rows of each supported format into problems."""
+"""Choose rows of a dataset, and turn rows of each supported format into problems."""
 
 import random
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from hardgrpo.data import spreadsheets
 from hardgrpo.data.reference_answers import boxed_answer
-from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import RowError, UserError
 
 COLUMNS = {"question": "question", "answer": "answer", "tier": "tier", "id": "id"}
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The rows of a file or dataset. `places` are the rows' places in the file, such as "row 7";
-    `form` says how a table was written (delimiter and more), None for files that are not tables."""
-
-    rows: list[dict]
-    places: list[str]
-    form: spreadsheets.Form | None = None
-
-
-def read(path: str | Path) -> Rows:
-    """The rows of a file: JSON Lines, CSV, TSV, Parquet, BIG-Bench-Hard's JSON. Raise a `UserError`
-    if the file has no rows or cannot be read."""
-    path = Path(path)
-    file_name, form = path.name.lower(), None
-    if spreadsheets.is_table(path):
-        table = spreadsheets.read(path)
-        rows = [dict(zip(table.header, row)) for row in table.cells]
-        places, form = table.places, table.form
-    elif file_name.endswith((".parquet", ".json")):
-        rows = (read_parquet if file_name.endswith(".parquet") else _big_bench_rows)(path)
-        places = [f"row {number}" for number in range(1, len(rows) + 1)]
-    elif file_name.endswith((".jsonl", ".jsonl.gz")):
-        numbered = files.parse_jsonl(files.read_user_text(path), path, {})
-        rows, places = [row for _, row in numbered], [f"row {line}" for line, _ in numbered]
-    else:
-        remedy = (
-            "; save the sheet as CSV UTF-8"
-            if path.suffix.lower() in (".xlsx", ".xls", ".ods", ".numbers")
-            else ""
-        )
-        raise UserError(
-            f"{path}: unknown kind of file '{path.suffix}'; expected .jsonl, .jsonl.gz, .parquet, .csv or .tsv (a table), or BIG-Bench-Hard's"
-            f" .json{remedy}"
-        )
-    if not rows:
-        raise UserError(f"{path}: no rows; expected at least one problem")
-    return Rows(rows, places, form)
-
-
-def _big_bench_rows(path: Path) -> list[dict]:
-    form = "expected BIG-Bench-Hard's form {'examples': [{'input', 'target'}]}"
-    content = files.parse_json(files.read_user_text(path), str(path), form, numbers=True)
-    try:
-        return [
-            {"input": str(example["input"]), "target": str(example["target"])}
-            for example in content["examples"]
-        ]
-    except (KeyError, TypeError) as error:
-        raise UserError(f"{path}: {form} ({error})") from None
-
-
-def read_parquet(path: str | Path, columns: list[str] | None = None) -> list[dict]:
-    return read_parquet_table(path, columns).to_pylist()
-
-
-def read_parquet_table(path: str | Path, columns: list[str] | None = None) -> "pyarrow.Table":  # noqa: F821
-    """The table of a Parquet file, with `columns` (default: all). Raise a `UserError` for a file
-    that is missing, damaged or without one of the columns."""
-    import pyarrow
-    import pyarrow.parquet
-
-    try:
-        with pyarrow.parquet.ParquetFile(path) as table:
-            missing = set(columns or []) - set(table.schema_arrow.names)
-            if missing:
-                raise UserError(
-                    f"{path}: column '{min(missing)}' is missing; expected {', '.join(columns)}"
-                )
-            return table.read(columns=columns)
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
-    except (pyarrow.ArrowException, OSError, ValueError) as error:
-        raise UserError(
-            f"{path}: not a Parquet file ({str(error).splitlines()[0]}); get the file again"
-        ) from None
 
 
 def choose_rows(
@@ -135,11 +55,9 @@ def _gsm8k(row: dict) -> dict:
 def _choices(row: dict) -> dict:
     """BIG-Bench-Hard: the input ends with the options, the target is '(A)'. The tier is the number
     of options."""
-    return {
-        "question": row["input"],
-        "answer": row["target"],
-        "tier": len(re.findall(r"^\([A-Z]\) ", row["input"], re.MULTILINE)),
-    }
+    question = str(row["input"])
+    tier = len(re.findall(r"^\([A-Z]\) ", question, re.MULTILINE))
+    return {"question": question, "answer": row["target"], "tier": tier}
 
 
 def _math(row: dict) -> dict:

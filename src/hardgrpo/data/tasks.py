@@ -8,7 +8,7 @@
 import random
 from pathlib import Path
 
-from hardgrpo.data import generated, sources, spreadsheets
+from hardgrpo.data import generated, row_files, sources, spreadsheets
 from hardgrpo.data.question_ids import question_ids
 from hardgrpo.grading import graders, quantities
 from hardgrpo.runtime import files
@@ -56,7 +56,7 @@ def problems_with_rows(
     parts = source[split] if source["kind"] == "hub" else [{}] * len(paths)
     named_rows = []  # (row, path, place, fields of the problem)
     for part_number, (part, path) in enumerate(zip(parts, map(Path, paths), strict=True)):
-        content = sources.read(path)
+        content = row_files.read_file(path)
         fields = {"source": f"{part['dataset']}/{part['file']}" if part else path.name}
         part_field = {"part": part_number} if source["kind"] == "files" and len(parts) > 1 else {}
         named_rows += [

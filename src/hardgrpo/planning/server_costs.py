@@ -3,7 +3,7 @@ money, for the dry-run."""
 
 from pathlib import Path
 
-from hardgrpo.data import sources
+from hardgrpo.data import row_files
 from hardgrpo.planning.durations import PROMPT_TOKENS, Job, known_problems
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
@@ -65,7 +65,7 @@ def _questions(split: Split, data: str) -> list[str] | None:
             return None
         column = split.task.question_column
         local_files = paths.parts(split, data)
-        rows = [row for path in local_files for row in sources.read(path).rows]
+        rows = [row for path in local_files for row in row_files.read_file(path).rows]
     except (UserError, OSError):
         return None  # prepare_task reports what is wrong with the file
     return [str(row[column]) for row in rows if row.get(column)]

@@ -1,7 +1,7 @@
-"""Read the rows of a person's file of prompts or completions, and write chosen rows in the same
-form: Parquet, JSON Lines, a JSON array (or an object with one array of objects), CSV and TSV, a
-text with a prompt in each line, the folder of `Dataset.save_to_disk`, and a split of a dataset of
-the hub. Texts may be compressed (.gz, .bz2, .xz, .zst)."""
+"""Read the rows of a file of problems, prompts or completions, and write chosen rows in the same
+form: Parquet, JSON Lines, a JSON array (or an object with one array of objects, as BIG-Bench-Hard's
+files), CSV and TSV, a text with a prompt in each line, the folder of `Dataset.save_to_disk`, and a
+split of a dataset of the hub. Texts may be compressed (.gz, .bz2, .xz, .zst)."""
 
 import bz2
 import contextlib
@@ -12,10 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from hardgrpo.data import sources, spreadsheets
+from hardgrpo.data import spreadsheets
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
 
@@ -31,8 +28,8 @@ HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 @dataclass
 class Rows:
     """The rows of a file, and their places for messages. `write(path, indices, cells)` writes some
-    of the rows, each with further cells, to a file with the ending `ending`. `has_decimal_comma`: a
-    table with semicolons, in which 3,5 is a number."""
+    of the rows, each with further cells, to a file with the ending `ending`. `table_form` says how
+    a table was written; None for files that are not tables."""
 
     path: str
     form: str
@@ -40,24 +37,29 @@ class Rows:
     rows: list[dict]
     places: list[str]
     write: Callable[[Path, Sequence[int], list[dict]], None]
-    has_decimal_comma: bool = False
+    table_form: spreadsheets.Form | None = None
+
+    @property
+    def has_decimal_comma(self) -> bool:
+        """Whether the rows are of a table with semicolons, in which 3,5 is a number."""
+        return self.table_form is not None and self.table_form.delimiter == ";"
 
 
 def read(path: str, split: str | None = None, config: str | None = None) -> Rows:
-    """The rows of a file or dataset; `split` names a split of a dataset, `config` the configuration
-    of a dataset of the hub. Raise a `UserError` if the file cannot be read or has no rows."""
+    """The rows of a person's file or dataset; `split` names a split of a dataset, `config` the
+    configuration of a dataset of the hub. A table may lack a header, and its cells lose the
+    apostrophes of `spreadsheets.escape_formulas`. Raise a `UserError` if the file cannot be read or
+    has no rows."""
     location = Path(path)
     if location.is_dir():
         content = _read_folder(path, split)
     elif location.exists():
-        content = _read_file(location)
+        content = read_file(location, may_lack_header=True)
     elif HUB_NAME.fullmatch(path) and not path.lower().endswith((*ENDINGS, *COMPRESSIONS)):
         content = _read_hub(path, split, config)
     else:
         raise UserError(f"{path}: no such file; {EXPECTED}")
-    if not content.rows:
-        raise UserError(f"{path}: no rows; expected at least one")
-    return content
+    return _with_rows(content)
 
 
 def stem(path: str | Path) -> str:
@@ -68,26 +70,61 @@ def stem(path: str | Path) -> str:
     return name
 
 
-def _read_file(path: Path) -> Rows:
+def read_file(path: str | Path, may_lack_header: bool = False) -> Rows:
+    """The rows of a file. With `may_lack_header`, a table is read as by `read`. Raise a `UserError`
+    if the file cannot be read or has no rows."""
+    path = Path(path)
     name = path.name.lower()
     is_compressed = name.endswith(COMPRESSIONS)
     ending = Path(name.rpartition(".")[0] if is_compressed else name).suffix
     if ending == ".parquet":
-        return _of_table(str(path), "Parquet", sources.read_parquet_table(path))
+        return _with_rows(_of_table(str(path), "Parquet", read_parquet(path)))
     if ending in (".csv", ".tsv"):
-        return _read_table(path, ending)
+        return _with_rows(_read_table(path, ending, may_lack_header))
     if ending == ".txt":
-        return _read_lines(path)
+        return _with_rows(_read_lines(path))
     if ending in (".jsonl", ".ndjson", ".jl", ".json"):
-        return _read_json(path, ending)
-    remedy = "save the sheet as CSV UTF-8" if ending in (".xlsx", ".xls", ".ods") else EXPECTED
+        return _with_rows(_read_json(path, ending))
+    is_sheet = ending in (".xlsx", ".xls", ".ods", ".numbers")
+    remedy = "save the sheet as CSV UTF-8" if is_sheet else EXPECTED
     raise UserError(f"{path}: unknown kind of file '{ending}'; {remedy}")
+
+
+def _with_rows(content: Rows) -> Rows:
+    if not content.rows:
+        raise UserError(f"{content.path}: no rows; expected at least one")
+    return content
 
 
 # --- Parquet and datasets
 
 
-def _of_table(path: str, form: str, table: pa.Table) -> Rows:
+def read_parquet(path: str | Path, columns: list[str] | None = None) -> "pyarrow.Table":  # noqa: F821
+    """The table of a Parquet file, with `columns` (default: all). Raise a `UserError` for a file
+    that is missing, damaged or without one of the columns."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as table:
+            missing = set(columns or []) - set(table.schema_arrow.names)
+            if missing:
+                raise UserError(
+                    f"{path}: column '{min(missing)}' is missing; expected {', '.join(columns)}"
+                )
+            return table.read(columns=columns)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise UserError(
+            f"{path}: not a Parquet file ({str(error).splitlines()[0]}); get the file again"
+        ) from None
+
+
+def _of_table(path: str, form: str, table: "pyarrow.Table") -> Rows:  # noqa: F821
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     def write(target: Path, indices: Sequence[int], cells: list[dict]) -> None:
         chosen = table.take(pa.array(indices, pa.int64()))
         for name in cells[0]:
@@ -113,7 +150,7 @@ def _read_folder(path: str, split: str | None) -> Rows:
     datasets = _import_datasets()
     try:
         dataset = datasets.load_from_disk(path)
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:  # also those of pyarrow
         raise UserError(
             f"{path}: not a readable folder of save_to_disk ({str(error)[:200]}); save it again"
         ) from None
@@ -172,6 +209,8 @@ def read_text(path: Path) -> str:
         return files.read_user_text(path)
     try:
         if path.name.lower().endswith(".zst"):
+            import pyarrow as pa  # slow to import, and every dry-run imports this module
+
             with pa.OSFile(str(path)) as file, pa.CompressedInputStream(file, "zstd") as stream:
                 data = stream.read()
         else:
@@ -217,21 +256,22 @@ def _read_json(path: Path, ending: str) -> Rows:
     return _of_rows(path, "JSON", ".json", rows, places, write)
 
 
-def _read_table(path: Path, ending: str) -> Rows:
+def _read_table(path: Path, ending: str, may_lack_header: bool) -> Rows:
     table = spreadsheets.parse(read_text(path), path, bool(files.byte_order_mark(path)))
-    unescape = spreadsheets.unescape_formulas
-    header, places = list(map(unescape, table.header)), table.places
-    cells = [list(map(unescape, row)) for row in table.cells]
-    is_sentence = len(header) == 1 and (len(header[0].split()) > 3 or re.search(r"\d", header[0]))
-    if is_sentence or not spreadsheets.looks_like_header(header, cells):
-        if len(header) > 1:
-            raise UserError(
-                f"{path}: the first row looks like data, not like names of columns ('{header[0][:60]}'); put a row of names such as question,answer above it"
-            )
-        header, cells, places = ["question"], [header, *cells], ["row 1", *places]
+    header, cells, places = table.header, table.cells, table.places
+    if may_lack_header:
+        header, *cells = [list(map(spreadsheets.unescape_formulas, r)) for r in (header, *cells)]
+        words = header[0].split() if len(header) == 1 else []
+        is_sentence = len(words) > 3 or any(re.search(r"\d", word) for word in words)
+        if is_sentence or not spreadsheets.looks_like_header(header, cells):
+            if len(header) > 1:
+                raise UserError(
+                    f"{path}: the first row looks like data, not like names of columns ('{header[0][:60]}'); put a row of names such as question,answer above it"
+                )
+            header, cells, places = ["question"], [header, *cells], ["row 1", *places]
     rows = [dict(zip(header, row)) for row in cells]
     content = _of_rows(path, ending[1:].upper(), ending, rows, places, _table_writer(table.form))
-    content.has_decimal_comma = table.form.delimiter == ";"
+    content.table_form = table.form
     return content
 
 
