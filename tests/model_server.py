@@ -106,21 +106,17 @@ def send(handler: BaseHTTPRequestHandler, status: int, content, headers: dict) -
 def completions_of(body: dict, **changes) -> dict:
     """An answer with completions that depend only on the prompt, the seed and the temperature.
     `changes` replace keys of the answer."""
-    prompt = body.get("prompt") or body["messages"][-1]["content"]
+    prompt = body["messages"][-1]["content"]
     choices = []
     for index in range(body.get("n", 1)):
         key = f"{prompt}:{body.get('seed')}:{index}:{body['temperature']}"
         number = hashlib.sha256(key.encode()).digest()[0]
         text = f"I think #### {WORDS[number % 3]}"
         scores = [-0.5] * len(text.split()) + [-0.25]
-        choice = {"index": index, "finish_reason": "stop", "logprobs": None}
-        if "messages" in body:
-            choice["message"] = {"role": "assistant", "content": text}
-            scores = {"content": [{"token": "", "logprob": score} for score in scores]}
-        else:
-            choice["text"] = text
-            scores = {"token_logprobs": scores}
-        choices.append(choice | ({"logprobs": scores} if body.get("logprobs") else {}))
+        scores = {"content": [{"token": "", "logprob": score} for score in scores]}
+        message = {"role": "assistant", "content": text}
+        choice = {"index": index, "finish_reason": "stop", "message": message}
+        choices.append(choice | {"logprobs": scores if body.get("logprobs") else None})
     usage = {"prompt_tokens": len(prompt.split()), "completion_tokens": 5 * len(choices)}
     answer = {"object": "chat.completion", "model": body["model"], "choices": choices}
     return answer | {"usage": usage} | changes

@@ -33,12 +33,12 @@ def sample(tmp_path, model_server, monkeypatch):
     folder.mkdir(parents=True)
 
     def run(
-        answer=None, samples=SAMPLES, temperature=1.0, endpoint="chat", state="state",
+        answer=None, samples=SAMPLES, temperature=1.0, state="state",
         question="Which colour has ball {n}?", **server,
     ):  # fmt: skip
         if answer is not None:
             model_server.answer = answer
-        source = {"kind": "server", "model": MODEL, "endpoint": endpoint}
+        source = {"kind": "server", "model": MODEL}
         provenance.write_manifest(folder, model="served", source=source)
         messages = [({"role": "user", "content": question.format(n=n)},) for n in range(PROMPTS)]
         requests = [

@@ -125,15 +125,6 @@ def test_one_request_asks_for_all_samples_of_a_prompt_from_the_unrestricted_dist
     assert not any("authorization" in headers for headers in model_server.headers)
 
 
-def test_plain_completions_send_the_prompt_as_text(study, model_server):
-    source = {"kind": "server", "model": "org/name-4B", "endpoint": "completions"}
-    provenance.write_manifest(study / "models/served", model="served", source=source)
-    assert run(study, model_server.url).returncode == 0
-    assert set(model_server.paths) == {"/v1/completions"}
-    assert model_server.requests[0]["prompt"].startswith("Which colour has ball")
-    assert {row["log_probability"] for row in read_probe(study)} == {-0.45}
-
-
 def test_arguments_of_the_chat_template_are_sent(study, model_server):
     arguments = ["--chat", '{"enable_thinking": false}']
     assert run(study, model_server.url, arguments=arguments).returncode == 0

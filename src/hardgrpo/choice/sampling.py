@@ -44,7 +44,7 @@ def prompt_requests(prompt: Prompt, options: Options) -> list[Request]:
 
 
 def served_model(options: Options) -> ServedModel:
-    return ServedModel(options.model or "", "chat", {}, options.completion_tokens)
+    return ServedModel(options.model or "", {}, options.completion_tokens)
 
 
 def store_folder(model: str) -> Path:

@@ -20,17 +20,17 @@ from hardgrpo.sampling.requests import Completion, Request
 @dataclass(frozen=True)
 class ServedModel:
     """Everything besides a request that determines a completion of a server: the name of the model,
-    the endpoint (chat or text), the arguments of the chat template, and the limit of tokens."""
+    the arguments of the chat template, and the limit of tokens."""
 
     model: str
-    endpoint: str
     chat: dict
     max_tokens: int
 
     def key(self, request: Request) -> str:
         """A checksum of everything that determines the completion of a request. Add each new field of
         `Request` that changes the text."""
-        fields = [*vars(self).values(), request.messages, request.seed, request.temperature]
+        fields = [self.model, "chat", self.chat, self.max_tokens]
+        fields += [request.messages, request.seed, request.temperature]
         if request.top_p != 1:
             fields.append(request.top_p)
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:32]

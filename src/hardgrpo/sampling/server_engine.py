@@ -115,7 +115,7 @@ def sample(
     """Like `engines.sample`, for the model that the manifest of `folder` names. `state` is the
     folder of stored answers. When sampling ends, `on_end` receives the `facts` of the sampler."""
     source = files.read_json(Path(folder) / "manifest.json").get("source", {})
-    served = ServedModel(source["model"], source.get("endpoint", "chat"), chat, max_tokens)
+    served = ServedModel(source["model"], chat, max_tokens)
     sampler = Sampler(address, served, on_batch)
     keys = list(map(served.key, requests))
     sampler.open_answers(AnswerFile(Path(state) / f"server-{Path(folder).name}"), keys)
@@ -281,18 +281,17 @@ class Sampler:
     # --- one request ---
 
     def _body(self, request: Request, samples: int) -> dict:
-        served, is_chat = self.served, self.served.endpoint == "chat"
+        served = self.served
         body = {"model": served.model, "seed": request.seed % SEEDS, **WHOLE_DISTRIBUTION}
         body |= {"temperature": request.temperature, "top_p": request.top_p}
-        body |= {"max_tokens": served.max_tokens}
-        body |= {"messages": request.messages} if is_chat else {"prompt": prompt_of(request)}
+        body |= {"max_tokens": served.max_tokens, "messages": request.messages}
         if served.chat:
             body["chat_template_kwargs"] = served.chat
         if samples > 1:
             body["n"] = samples
         # The log-probabilities also give the number of tokens of each sample.
         if request.log_probability or samples > 1:
-            body["logprobs"] = True if is_chat else 1
+            body["logprobs"] = True
         refused = self.refused - ({"temperature"} if request.temperature != 1 else set())
         if "max_tokens" in refused:
             body["max_completion_tokens"] = served.max_tokens
@@ -329,11 +328,10 @@ class Sampler:
     ) -> tuple[list[Completion], Usage]:
         """Send a request once. If the server may have computed an answer that is lost, `most_usage`
         is paid. Raise a `Failure` without an answer."""
-        path = "/chat/completions" if self.served.endpoint == "chat" else "/completions"
         body = self._body(request, samples)
         try:
             async with asyncio.timeout(self.address.timeout):
-                response = await self.client.post(path, json=body)
+                response = await self.client.post("/chat/completions", json=body)
         except NO_CONNECTION as error:
             most_tries = MOST_TRIES if self.answers_received else FIRST_TRIES
             raise Failure(f"no connection ({first_cause(error)})", most_tries=most_tries) from None
@@ -516,7 +514,7 @@ def read_answer(
 def _read_choice(choice: dict) -> tuple[str, str, list[float]]:
     """(text, finish reason, log-probabilities of the tokens) of a choice. The log-probabilities are
     empty if unknown. Raise `Failure` if the choice has no text or an unknown finish reason."""
-    message = choice.get("message", {"content": choice.get("text", 0)})
+    message = choice.get("message")
     content = message.get("content") if isinstance(message, dict) else 0
     if isinstance(content, list):  # parts of a text, without the thoughts
         texts = [part.get("text") for part in content if isinstance(part, dict)]

@@ -34,7 +34,7 @@ NOT_OF_A_TEMPLATE = {
 }
 ABOUT_CHAT = "is no argument of the model's own template, such as enable_thinking"
 # keys of a server's source that decide the completions
-COMPLETION_KEYS = ("kind", "model", "endpoint")
+COMPLETION_KEYS = ("kind", "model")
 
 
 def own_base(model: str, seed: int) -> str:
@@ -144,9 +144,6 @@ class Server(Strict):
 
     model: Annotated[str, Field(min_length=1)]
     """The model's name on the server. A probe samples again if this name changes, but not if the address changes."""
-
-    endpoint: Literal["chat", "completions"] | None = None
-    """chat (the default): the server applies the model's chat template. completions: the prompt is sent as plain text."""
 
     key: Annotated[str, Field(pattern=r"^[A-Z_][A-Z0-9_]*$")] | None = None
     """Name of the environment variable that holds the server's key, such as OPENAI_API_KEY. By default no key is sent."""
@@ -575,5 +572,3 @@ class Model(Strict):
             for key in ("engine", "precision", "shape", "gpus"):
                 if getattr(self, key) is not None:
                     yield key, f"the server decides the {key}; remove the key"
-            if self.chat and self.source.endpoint == "completions":
-                yield "chat", "endpoint completions applies no chat template; remove one of the two"
