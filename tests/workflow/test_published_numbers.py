@@ -2,13 +2,10 @@
 committed tables, and with the real files if they exist."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from conftest import RECORDINGS, ROOT
-from hardgrpo.runtime import files
 from published_files import write_csv, write_parquet
 
 
@@ -64,7 +61,7 @@ def test_an_analysis_runs_from_its_files_to_its_page(published, study, figure, t
     assert "has no completions, so there is nothing to explore" in refused.stdout + refused.stderr
 
 
-def test_a_file_that_differs_from_the_lock_or_has_impossible_shares_is_reported(published):
+def test_a_file_that_differs_from_the_lock_is_refused_until_the_lock_is_updated(published):
     path = published.folder / "data/mine/p.csv"
     text = path.read_text()
     path.write_text(text.replace("boundary", "other", 1))
@@ -74,11 +71,6 @@ def test_a_file_that_differs_from_the_lock_or_has_impossible_shares_is_reported(
     file = "EXPERIMENTS/E0_seed_stability/analysis/p.csv"
     assert f"{file} is not the file of inputs.lock: found" in output
     published.run("--config", "study=before_after", "update_inputs=true")
-    header, first_line, *later_lines = text.splitlines()
-    impossible = ",".join(["0", "0.3", *first_line.split(",")[2:]])
-    path.write_text("\n".join([header, impossible, *later_lines]) + "\n")
-    output = published.fail("--config", "study=before_after", "update_inputs=true")
-    assert "row 2: initial_pass1 is 0.3, expected a multiple of 1/16" in output
 
 
 @pytest.mark.parametrize(("study", "downloads"), [("probing", 3), ("before_after", 1)])
@@ -92,17 +84,3 @@ def test_without_the_files_the_downloads_are_planned_and_figures_come_from_the_c
     assert "fetch_original" not in planned and planned["draw_figures"] == 1
     planned = world.plan("supplement", "--config", f"study={study}", "draw=reference")
     assert planned["write_answers"] == 1 and "fetch_original" not in planned
-
-
-@pytest.mark.recordings
-@pytest.mark.parametrize("study", ["probing", "before_after"])
-def test_the_committed_tables_are_made_from_the_real_files_byte_for_byte(world, study):
-    data = Path(RECORDINGS).resolve()
-    if not (data / "original").is_dir():
-        pytest.skip(f"{data} has no folder original")
-    committed = sorted((ROOT / f"results/reference/{study}").glob("*.csv"))
-    targets = [f"results/summaries/{study}/{path.name}" for path in committed]
-    world.run("--config", f"study={study}", f"data={data}", "--", *targets)
-    assert not (world.folder / "results/originals").exists(), "nothing may be downloaded"
-    for path, target in zip(committed, targets):
-        assert files.read_bytes(world.folder / target) == path.read_bytes(), path.name

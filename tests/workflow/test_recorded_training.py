@@ -1,5 +1,5 @@
-"""Recorded training runs in the workflow: a small run with known results, and a published run if
-its file exists."""
+"""Recorded training runs in the workflow: a small run with known results. test_real_data.py has a
+published run."""
 
 import csv
 import gzip
@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from conftest import RECORDINGS, ROOT
 from hardgrpo.runtime import files
 
 STUDY = "study=trajectories"
@@ -95,62 +94,3 @@ def test_a_training_run_is_summarised_from_its_file_to_its_page(followed):
     )
     assert not (paper / "explorer.html").exists()
     assert followed.plan("--config", STUDY) == {}
-
-
-def test_a_malformed_or_missing_trajectory_is_reported(followed):
-    write(followed.folder / "data/mine/run.csv.gz", [("a", epoch, 5, 4) for epoch in range(6)])
-    output = followed.fail("--config", STUDY)
-    assert "data/mine/run.csv.gz: row 2: correct is 5 of 4 rollouts" in output
-    (followed.folder / "data/mine/run.csv.gz").unlink()
-    assert "data/mine/run.csv.gz" in followed.fail("-n", "--config", STUDY)
-    refused = followed.snakemake("-n", "explorer", "--config", STUDY)
-    words = "study trajectories has no completions, so there is nothing to explore"
-    assert words in refused.stdout + refused.stderr
-
-
-def read_table(config) -> None:
-    """Make the study read a trajectory in CSV instead of the authors' file in JSON."""
-    source = config["models"]["qwen2.5-math-1.5b-trajectory"]["source"]
-    for key in ("repository", "commit", "local", "rollouts"):
-        del source[key]
-    source["file"] = "trajectories/qwen2.5-math-1.5b.csv.gz"
-
-
-@pytest.mark.recordings
-def test_the_real_run_has_the_expected_numbers(world):
-    """The expected numbers come from an independent computation over the 44 epochs that every
-    prompt has."""
-    data = Path(RECORDINGS).resolve() / "trajectories/qwen2.5-math-1.5b.csv.gz"
-    if not data.exists():
-        pytest.skip(f"{data} is not there")
-    with gzip.open(data, "rt", newline="") as stream:
-        rows = [tuple(row.values()) for row in csv.DictReader(stream) if int(row["epoch"]) < 44]
-    write(world.folder / "data/trajectories/qwen2.5-math-1.5b.csv.gz", rows)
-    world.configure(read_table)
-    world.run("--config", STUDY, "--", "results/summaries/trajectories/trajectories.csv")
-    all_epochs, last_epochs = summary(world), summary(world, 10)
-    expected = {  # {policy: (share of mixed groups, pass rate in the last tenth of later epochs)}
-        "hard": (0.13, 0.03), "hard_solvable": (0.46, 0.14), "middle": (0.88, 0.41), "nearest_half": (0.88, 0.75),
-        "easy": (0.19, 0.98), "all": (0.51, 0.46),
-    }  # fmt: skip
-    for policy, (mixed, right) in expected.items():
-        assert (all_epochs[policy]["mixed"], last_epochs[policy]["pass_rate"]) == pytest.approx(
-            (mixed, right), abs=0.012
-        ), policy
-    assert (
-        round(all_epochs["all"]["never_solved"], 2) == 0.24 and all_epochs["all"]["prompts"] == 1209
-    )
-
-
-@pytest.mark.recordings
-def test_the_file_of_the_authors_gives_the_committed_tables(world):
-    data = Path(RECORDINGS).resolve()
-    if not (data / "original/one_shot_rlvr/acc_step_500.json").exists():
-        pytest.skip("HARDGRPO_DATA has no original/one_shot_rlvr")
-    table = "results/summaries/trajectories/trajectories.csv"
-    world.run("--config", STUDY, f"data={data}", "--", table)
-    committed = sorted((ROOT / "results/reference/trajectories").glob("*.csv"))
-    assert ROOT / "results/reference/trajectories/trajectories.csv" in committed
-    for path in committed:
-        computed = world.folder / "results/summaries/trajectories" / path.name
-        assert computed.read_bytes() == path.read_bytes(), path.name
