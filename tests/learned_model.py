@@ -7,9 +7,9 @@ import socket
 from pathlib import Path
 
 import pytest
-import torch
 
 from command_line import run_well
+from engine_scores import scores_by_transformers
 from hardgrpo.data import tasks
 from hardgrpo.runtime import files, provenance
 from hardgrpo.sampling import engines
@@ -63,26 +63,6 @@ def agree(first_share: tuple[float, int], second_share: tuple[float, int]) -> bo
 def is_listening(port: int) -> bool:
     with socket.socket() as connection:
         return connection.connect_ex(("127.0.0.1", port)) == 0
-
-
-def scores_by_transformers(
-    model_folder: Path, adapters: list, prompts: list, completions_by_adapter: list
-) -> list:
-    """The log-probabilities, computed by transformers, of tokens that another engine sampled."""
-    model = engines.load(str(model_folder))
-    log_probabilities = []
-    for (_, adapted), completions in zip(
-        engines.adapted_models(model, adapters), completions_by_adapter
-    ):
-        rows = []
-        for prompt, (tokens, _) in zip(prompts, completions):
-            with torch.inference_mode():
-                scores = adapted(torch.tensor([prompt + tokens])).logits[0].float().log_softmax(-1)
-            rows.append(
-                [scores[len(prompt) - 1 + k, token].item() for k, token in enumerate(tokens)]
-            )
-        log_probabilities.append(rows)
-    return log_probabilities
 
 
 def free_port() -> str:

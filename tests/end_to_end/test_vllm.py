@@ -16,6 +16,7 @@ import yaml
 
 from command_line import assert_refused, command, format_options, run, run_well
 from conftest import ROOT, VLLM, World
+from engine_scores import scores_by_transformers
 from hardgrpo.data import tasks
 from hardgrpo.runtime import files
 from hardgrpo.sampling import engines, model_folders
@@ -32,7 +33,6 @@ from learned_model import (
     is_listening,
     one_task,
     probe_through_server,
-    scores_by_transformers,
 )
 
 pytestmark = pytest.mark.vllm
@@ -201,7 +201,7 @@ def complete_with_vllm(
     prompts = engines.tokenize(engines.load_tokenizer(model), requests, {})
     job = {"model": str(model), "adapters": adapters, "prompts": prompts, "tokens": tokens}
     (folder / "job.json").write_text(json.dumps(job))
-    command = [VLLM, str(ROOT / "tests/vllm_scores.py"), "job.json", "answer.json"]
+    command = [VLLM, str(ROOT / "tests/engine_scores.py"), "vllm", "job.json", "answer.json"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return prompts, json.loads((folder / "answer.json").read_text())

@@ -45,22 +45,32 @@ TINY |= {"head_size": 16, "vocabulary": 512}
 # With the studies' learning rates, a few updates would change log-probabilities less than rounding
 # does, so it could not be seen whether vLLM gets the trained weights.
 MOVING = {"warmup_share": 0.0, "reward": "finished"}
-SMALL_MODEL_GPUS = {"micro_batch": 16, "vllm_memory": 0.3, "vllm_sleep": True}
+SMALL_MODEL_GPUS = TrainingGpus(count=1, micro_batch=16, vllm_memory=0.3, vllm_sleep=True)
 PROBLEMS, SAMPLES = 64, 5
 CONTEXT_GIB = 0.3  # less than the memory that a CUDA context alone takes on a GPU
 
 
-def gpu_memory(quantity: str) -> list[float]:
-    """GiB `used` or `total` on each GPU, of those in CUDA_VISIBLE_DEVICES if it is not empty. Empty
-    if nvidia-smi is missing or reports no number."""
-    command = ["nvidia-smi", f"--query-gpu=memory.{quantity}", "--format=csv,noheader,nounits"]
+def nvidia_smi(quantity: str) -> list[str]:
+    """A quantity of each GPU, of those in CUDA_VISIBLE_DEVICES if it is not empty; [] without
+    nvidia-smi."""
+    command = ["nvidia-smi", f"--query-gpu={quantity}", "--format=csv,noheader,nounits"]
     if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
         command.append(f"--id={visible}")
     try:
-        words = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         return []
-    return [float(mib) / 1024 for mib in words if mib.replace(".", "").isdigit()]
+    return done.stdout.splitlines()
+
+
+def gpu_memory(quantity: str) -> list[float]:
+    """GiB `used` or `total` on each GPU; empty if nvidia-smi reports no number."""
+    cells = nvidia_smi(f"memory.{quantity}")
+    return [float(mib) / 1024 for mib in cells if mib.replace(".", "").isdigit()]
+
+
+def device() -> str:
+    return "CPU" if ON_CPU else next(iter(nvidia_smi("name")), "CPU")
 
 
 class Peak:
@@ -91,9 +101,8 @@ class Bench:
 
     folder = FOLDER
     gpus = 0 if ON_CPU else 1
-    several = (
-        ON_CPU or len(gpu_memory("total")) > 1
-    )  # on a CPU, two processes take the part of GPUs
+    # on a CPU, two processes take the part of GPUs
+    several = ON_CPU or len(gpu_memory("total")) > 1
     tokens = 8 if ON_CPU else 250
 
     def __init__(self):
@@ -104,10 +113,8 @@ class Bench:
         self.engine = environments.choose_engine(wanted, self.gpus)
         self.has_vllm = self.engine == "vllm"
         self.folder.mkdir(parents=True, exist_ok=True)
-        rng, words = (
-            random.Random(0),
-            [chr(97 + i) + chr(97 + j) for i in range(8) for j in range(8)],
-        )
+        rng = random.Random(0)
+        words = [chr(97 + i) + chr(97 + j) for i in range(8) for j in range(8)]
         rows = [
             {"id": f"p{i}", "question": " ".join(rng.choices(words, k=90 + i)), "answer": str(i)}
             for i in range(PROBLEMS)
@@ -115,7 +122,6 @@ class Bench:
         files.write_jsonl(self.folder / "problems.jsonl", rows)
         ranked = [{"id": row["id"], "pass_rate": None, "rank": i} for i, row in enumerate(rows, 1)]
         files.write_rows(self.folder / "subset.csv", ["id", "pass_rate", "rank"], ranked)
-        files.write_rows(self.folder / "one.csv", ["id", "pass_rate", "rank"], ranked[:1])
 
     def shape(self, name: str) -> dict:
         shape = self.config["models"][name]["shape"]
@@ -127,7 +133,7 @@ class Bench:
             folder.mkdir(parents=True, exist_ok=True)
             path = self.folder / f"{name}.shape.json"
             files.write_json(path, self.shape(name) | {"tokens": self.tokens})
-            self.run("make_model", "parts", "make_model", folder, path)
+            self.part("make_model", folder, path)
         return folder
 
     def recipe(self, name: str, **changes) -> dict:
@@ -145,11 +151,12 @@ class Bench:
     @contextlib.contextmanager
     def start(self, name: str, program: str, *arguments, **env: str):
         """Run a program, with its output in NAME.log; kill it and its children at the end."""
-        paths = [*ROOT.glob(f"scripts/*/{program}.py"), Path(__file__).with_name(f"{program}.py")]
+        folders = [*ROOT.glob("scripts/*"), ROOT / "tests", ROOT / "tests/gpu"]
+        (path,) = [path for folder in folders if (path := folder / f"{program}.py").exists()]
         python_path = os.pathsep.join([str(environments.SOURCE), os.environ.get("PYTHONPATH", "")])
         variables = {"VLLM_LOGGING_LEVEL": "INFO", "GPU_CHECK_GPUS": str(self.gpus)}
         variables |= environments.ALLOCATOR | {warm.SOCKET: warm.OFF, "PYTHONPATH": python_path}
-        command = [sys.executable, *map(str, (paths[0], *arguments))]
+        command = [sys.executable, *map(str, (path, *arguments))]
         with open(self.folder / f"{name}.log", "w") as log:
             process = subprocess.Popen(
                 command, stdout=log, stderr=log, env=os.environ | variables | env
@@ -181,9 +188,9 @@ class Bench:
         assert status == 0, f"{self.folder / name}.log says: {errors[-1]}"
         return lines[-1]
 
-    def part(self, *arguments):
-        """The result of a function of parts.py."""
-        return json.loads(self.run(arguments[0], "parts", *arguments))
+    def part(self, *arguments, program: str = "parts"):
+        """The result of a function of parts.py or another program."""
+        return json.loads(self.run(arguments[0], program, *arguments))
 
     def sampling(self, model: str, gpus: int | None) -> list:
         return [
@@ -192,11 +199,11 @@ class Bench:
             "--gpus", self.gpus if gpus is None else gpus,
         ]  # fmt: skip
 
-    def probe(self, name: str, model: str, gpus: int | None = None, **env: str) -> tuple:
+    def probe(self, name: str, model: str, gpus: int | None = None) -> tuple:
         """(completions with their log-probabilities, provenance) of a probe."""
         output, record = self.folder / f"{name}.jsonl.gz", self.folder / f"{name}.json"
         options = ["--samples", SAMPLES, "--provenance", record, "--output", output]
-        self.run(name, "probe", *self.sampling(model, gpus), *options, **env)
+        self.run(name, "probe", *self.sampling(model, gpus), *options)
         kinds = {"id": str, "sample": int, "completion": str, "log_probability": float}
         return files.read_jsonl(output, kinds), files.read_json(record)
 
@@ -210,43 +217,34 @@ class Bench:
 
     # --- trainings
 
-    def training(self, name, model, recipe, seed=0, subset="subset", gpus=None) -> list:
+    def training(self, name: str, model: str, recipe: dict, gpus: int = 1) -> list:
         """Write the specification of a training, and return the arguments of its program."""
         spec = {
-            "model": model, "task": "gsm8k", "policy": "random", "recipe": "gpu_check", "seed": seed,
+            "model": model, "task": "gsm8k", "policy": "random", "recipe": "gpu_check", "seed": 0,
             "model_folder": str(self.model(model)), "problems": str(self.folder / "problems.jsonl"),
-            "subset": str(self.folder / f"{subset}.csv"), "prompt": "{question}", "chat": {}, "grader": "final_number",
+            "subset": str(self.folder / "subset.csv"), "prompt": "{question}", "chat": {}, "grader": "final_number",
             "completion_tokens": self.tokens, "training": recipe,
         }  # fmt: skip
         (self.folder / f"{name}.yaml").write_text(yaml.safe_dump(spec))
         arguments = ["--spec", self.folder / f"{name}.yaml", "--output", self.folder / name]
         arguments += ["--state", self.folder / f"{name}.state"]
         if ON_CPU:
-            return [*arguments, "--processes", gpus or 1, "--micro-batch", 4]
-        entry = self.gpu_settings(model, recipe, gpus or 1)
-        arguments += ["--gpus", entry["count"], "--micro-batch", entry["micro_batch"]]
-        arguments += ["--vllm-memory", entry["vllm_memory"]] + ["--vllm-sleep"] * entry[
-            "vllm_sleep"
-        ]
-        gib = self.planned_gib(model, recipe, gpus or 1)["total"]
-        return [*arguments, "--gpu-gib", math.ceil(gib)]
+            return [*arguments, "--processes", gpus, "--micro-batch", 4]
+        settings = self.gpu_settings(model, recipe, gpus)
+        arguments += ["--gpus", gpus, "--micro-batch", settings.micro_batch]
+        arguments += ["--vllm-memory", settings.vllm_memory]
+        arguments += ["--vllm-sleep"] * settings.vllm_sleep
+        return [*arguments, "--gpu-gib", math.ceil(self.planned_gib(model, recipe, gpus)["total"])]
 
-    def gpu_settings(self, model: str, recipe: dict, gpus: int) -> dict:
-        kind = "as_written" if recipe["adapter"] else "as_written_full"
-        own_recipe = Recipe.of(self.config["recipes"][kind])
-        model = Model.of(self.config["models"][model])
-        entry = model.training_gpus(own_recipe).entry if model.gpus else {}
-        return SMALL_MODEL_GPUS | entry | {"count": gpus}
+    def gpu_settings(self, model: str, recipe: dict, gpus: int) -> TrainingGpus:
+        entry = Model.of(self.config["models"][model])
+        settings = entry.training_gpus(Recipe.of(recipe)) if entry.gpus else SMALL_MODEL_GPUS
+        return settings.model_copy(update={"count": gpus})
 
     def planned_gib(self, model: str, recipe: dict, gpus: int) -> dict[str, float]:
-        entry, card = self.gpu_settings(model, recipe, gpus), min(gpu_memory("total"), default=80.0)
-        return memory.training_memory(
-            Shape.of(self.shape(model)),
-            Recipe.of(recipe),
-            self.tokens,
-            TrainingGpus.of(entry),
-            gpu_gib=card,
-        )
+        settings, card = self.gpu_settings(model, recipe, gpus), min(gpu_memory("total"), default=80.0)  # fmt: skip
+        shape = Shape.of(self.shape(model))
+        return memory.training_memory(shape, Recipe.of(recipe), self.tokens, settings, card)
 
     def planned_update_seconds(self, model: str, recipe: dict) -> float:
         config = copy.deepcopy(self.config)
@@ -264,14 +262,13 @@ class Bench:
         for path in (self.folder / name, self.folder / f"{name}.state"):
             shutil.rmtree(path, ignore_errors=True)
 
-    def train(self, name: str, model: str, recipe: dict, fresh: bool = True, **options) -> dict:
+    def train(self, name: str, model: str, recipe: dict, fresh: bool = True, gpus: int = 1) -> dict:
         """A run, trained from the start or, with `fresh` False, from its state: {updates, record,
         gib, gpus_used}."""
         if fresh:
             self.clear(name)
-        arguments = self.training(name, model, recipe, **options)
         with Peak() as peak:
-            self.run(name, "train_grpo", *arguments)
+            self.run(name, "train_grpo", *self.training(name, model, recipe, gpus))
         return self.read_run(name) | {"gib": max(peak.gibs, default=0), "gpus_used": peak.gpus_used}
 
     def read_run(self, name: str) -> dict:
@@ -288,15 +285,6 @@ class Bench:
         while self.saved_updates(name) < count:
             assert process.poll() is None, f"the training ended before {count} updates were saved"
             time.sleep(0.01)
-
-
-def device() -> str:
-    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
-    with contextlib.suppress(FileNotFoundError):
-        output = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-        if not ON_CPU and output:
-            return output.splitlines()[0]
-    return "CPU"
 
 
 @pytest.fixture(scope="session")

@@ -1,13 +1,11 @@
-"""Parts of the GPU checks that need torch or vLLM, each in a process of its own.
+"""Parts of the GPU checks that need torch, each in a process of its own.
 
     python parts.py make_model FOLDER SHAPE.json    # random weights, and a tokenizer of random words
     python parts.py compare_loss_kernel cuda 1024 2560 151936
     python parts.py checksum MODEL bf16             # of the weights, as a training records it
     python parts.py add_noise ADAPTER OUTPUT        # an adapter that changes completions noticeably
-    python parts.py sample JOB.json SAMPLED.json    # greedy completions by vLLM, base and adapter
-    python parts.py score JOB.json SAMPLED.json     # their log-probabilities by transformers
 
-The last line of the output is the result. A job is {model, adapter, prompts, tokens, gpus}.
+The last line of the output is the result.
 """
 
 import json
@@ -131,73 +129,9 @@ def add_noise(folder: str, output: str) -> None:
     save_file(weights | noisy_weights, path)
 
 
-def sample(job_path: str, completions_path: str) -> None:
-    """Write {base, adapter: [(token ids, log-probabilities) of each prompt's completion]}."""
-    from hardgrpo.sampling import vllm_engine
-
-    job = files.read_json(job_path)
-    context = max(map(len, job["prompts"])) + job["tokens"]
-    llm = vllm_engine.start(job["model"], context, [job["adapter"]], job["gpus"])
-    settings = vllm_engine.SamplingParams(
-        max_tokens=job["tokens"], temperature=0, logprobs=1, detokenize=False
-    )
-    completions = {}
-    for name, adapter in (("base", None), ("adapter", job["adapter"])):
-        request = vllm_engine.adapter_request([job["adapter"]], adapter)
-        drawn = vllm_engine.draw_completions(
-            llm, job["prompts"], [settings] * len(job["prompts"]), request
-        )
-        completions[name] = [
-            (
-                list(done.token_ids),
-                [row[t].logprob for t, row in zip(done.token_ids, done.logprobs)],
-            )
-            for _, done in sorted(drawn)
-        ]
-    files.write_json(completions_path, completions)
-
-
-def score(job_path: str, completions_path: str) -> dict:
-    """Mean differences of a token's log-probability. `scores_differ`: between vLLM and
-    transformers, the larger of the means without and with the adapter. `adapter_changes`: in
-    transformers, between the model without and with the adapter."""
-    import torch
-
-    from hardgrpo.sampling import engines
-
-    job, completions = files.read_json(job_path), files.read_json(completions_path)
-
-    def scores_of(model, rows: list) -> torch.Tensor:
-        scores = []
-        for prompt, (tokens, _) in zip(job["prompts"], rows):
-            with torch.inference_mode():
-                logits = model(torch.tensor([prompt + tokens], device=model.device)).logits[0]
-            scores.append(logits[len(prompt) - 1 : -1].float().log_softmax(-1).cpu())
-            scores[-1] = scores[-1].gather(1, torch.tensor(tokens)[:, None])[:, 0]
-        return torch.cat(scores)
-
-    by_vllm = {
-        name: torch.tensor([logp for _, logps in rows for logp in logps])
-        for name, rows in completions.items()
-    }
-    difference = lambda first, second: (first - second).abs().mean().item()
-    scores = {}
-    loaded = engines.load(job["model"])
-    for adapter, model in engines.adapted_models(loaded, [None, job["adapter"]]):
-        scores["adapter" if adapter else "base"] = scores_of(
-            model, completions["adapter" if adapter else "base"]
-        )
-        if adapter:
-            scores["base_under_adapter"] = scores_of(model, completions["base"])
-    return {
-        "scores_differ": max(difference(by_vllm[name], scores[name]) for name in by_vllm),
-        "adapter_changes": difference(scores["base"], scores["base_under_adapter"]),
-    }
-
-
 def main() -> None:
     name, *arguments = sys.argv[1:]
-    environments.use(*["vllm"] * (name == "sample"), gpus=GPUS)
+    environments.use(gpus=GPUS)
     if name == "compare_loss_kernel":
         arguments[1:] = map(int, arguments[1:])
     print(json.dumps(globals()[name](*arguments)))

@@ -37,14 +37,10 @@ def test_probe(bench, note):
     assert len({row["completion"] for row in rows}) > 1
 
 
-@pytest.mark.parametrize("runner", ["2", "1"])
-def test_repeated_probe(bench, note, runner):
-    """Another probe, by vLLM's model runner 2 or 1, gives tokens the same log-probabilities."""
-    if runner == "1" and not (bench.gpus and bench.has_vllm):
-        pytest.skip("only vLLM on GPUs has two model runners")
-    env = {"VLLM_USE_V2_MODEL_RUNNER": "0"} if runner == "1" else {}
+def test_repeated_probe(bench, note):
+    """Another probe gives tokens the same log-probabilities."""
     first, _ = bench.probe("probe", bench.small)
-    rows, _ = bench.probe(f"probe_runner_{runner}", bench.small, **env)
+    rows, _ = bench.probe("probe_again", bench.small)
     same = statistics.fmean(a["completion"] == b["completion"] for a, b in zip(first, rows))
     note("share of equal completions", same)
     assert abs(mean_log_probability(first) - mean_log_probability(rows)) < PROBE_DIFFERENCE
