@@ -108,13 +108,6 @@ NEEDS = {
 }
 
 
-def pytest_report_header(config):
-    return [
-        f"tests marked {mark}: {f'skipped, because {reason}' if need is None else 'run'}"
-        for mark, (need, reason) in NEEDS.items()
-    ]
-
-
 # Files that take minutes start first, so that no worker runs one of them alone at the end.
 LONGEST = [
     "every_kind_of_run", "interrupted_jobs", "plans", "submission", "interruption", "vllm", "chaos",

@@ -111,13 +111,6 @@ for argument; do case $argument in -outdir=*) printf '%%PDF-1.5 made by a stand-
 """
 
 
-def latexmk(folder: Path) -> str:
-    """A value of PATH with a stand-in for latexmk, which `compile_paper.py` prefers to tectonic."""
-    folder.mkdir()
-    write_program(folder / "latexmk", LATEXMK)
-    return os.pathsep.join([str(folder), os.environ["PATH"]])
-
-
 def without_tex(folder: Path) -> str:
     """A value of PATH: a folder with links to all programs of this machine except latexmk and
     tectonic."""

@@ -142,42 +142,6 @@ def test_the_labels_that_every_run_buys_are_counted(study):
     assert sample < chosen, "prompts that were annotated for the fit are missing from the subset"
 
 
-def test_another_model_chooses_without_being_trained(study):
-    rates = {
-        base: {row["id"]: float(row["pass_rate"]) for row in rows(study.folder / f"results/difficulty/{base}/swaps.csv")}
-        for base in ("small", "tiny")
-    }  # fmt: skip
-    chosen = rows(study.folder / "results/subsets/tiny/swaps/half_by_small/seed0.csv")
-    assert all(rates["small"][row["id"]] == float(row["pass_rate"]) for row in chosen)
-    assert rates["small"] != rates["tiny"]
-    assert not (study.folder / "results/training/small").exists()
-
-
-def test_the_chosen_prompts_are_in_a_table(study):
-    chosen = {row["policy"]: row for row in summary(study, "chosen")}
-    assert set(chosen) == {"pool", "all", "agreement_in_rounds", *POLICIES}
-    assert float(chosen["agreement_lowest"]["prompts"]) == 5
-    assert all(0 <= float(row["confidently_wrong"]) <= 1 for row in chosen.values())
-    assert float(chosen["hard"]["pass_rate"]) <= float(chosen["pool"]["pass_rate"])
-
-
-@pytest.mark.parametrize(
-    ("quantity", "values"),
-    [
-        ("labels", "mini/hard/seed0 has 24 and mini/agreement_lowest/seed0 has 5"),
-        ("rollouts", "mini/hard/seed0 has 48 and mini_sft/hard/seed0 has 0"),
-    ],
-)
-def test_a_quantity_that_differs_between_runs_cannot_be_held_constant(
-    study, tmp_path, quantity, values
-):
-    world = study.copy(tmp_path / "world")
-    world.configure(lambda config: config["studies"]["mini"].update(held_constant=[quantity]))
-    assert world.snakemake("results/summaries/mini/gains.csv").returncode != 0
-    log = (world.folder / "results/logs/summarize/mini.log").read_text()
-    assert f"holds {quantity} constant, but {values}" in log, log
-
-
 def test_majority_rewards_differ_from_correctness_if_a_majority_answer_is_wrong(study):
     updates = log_of(study, "mini_majority", "random")
     assert any(float(row["reward_mean"]) != float(row["correct_share"]) for row in updates), (
@@ -217,21 +181,6 @@ def test_the_counts_of_rollouts_equal_the_sums_of_the_logs(study):
     )
 
 
-def test_only_a_curriculum_by_pass_rates_buys_labels_of_unsampled_prompts(study):
-    table = [row for row in summary(study, "spent") if row["policy"] == "all"]
-    spent = {row["recipe"]: float(row["labels"]) for row in table}
-    assert spent["small_easy_first"] == POOL, (
-        "this curriculum sorts the pool by pass rates, which need the labels of all prompts"
-    )
-    assert spent["mini"] == STEPS * 3 < POOL, (
-        "a run samples half of an epoch, so no prompt comes twice"
-    )
-    for name in ONLINE.keys() - {"small_easy_first", "small_prime"}:
-        logged = sum(float(row["labels"]) for row in log_of(study, name, "all"))
-        assert spent[name] == logged <= POOL
-    assert spent["small_prime"] == spent["small_dynamic"] == STEPS * 3
-
-
 def test_a_second_round_chooses_by_the_partly_trained_model_and_continues_the_same_run(study):
     run = study.folder / f"{TRAINING}/mini/agreement_in_rounds/seed0"
     subset = study.folder / "results/subsets/tiny/swaps/agreement_in_rounds/seed0.csv"
@@ -260,36 +209,6 @@ def test_a_second_round_chooses_by_the_partly_trained_model_and_continues_the_sa
     assert counts == [15, STEPS * SAMPLED, 4]
     weights = lambda folder: (folder / "model.safetensors").read_bytes()
     assert weights(run / "checkpoints/step-4") != weights(run / "first/checkpoints/step-2")
-
-
-def test_tables_of_rollouts_are_made(study):
-    assert rows(study.folder / "paper/mini/tables/rollouts.csv")
-    gains = {
-        arm: float(row["gain"])
-        for arm, row in by_arm(summary(study, "gains")).items()
-        if row["decoding"] == "sampled" and row["task"] == row["eval_task"]
-    }
-    reached = {(row["minus"], row["minus_recipe"]) for row in summary(study, "time_to_target")}
-    assert reached <= {arm for arm, gain in gains.items() if gain > 0}, (
-        "only the final accuracy of an arm with a positive gain can be a target"
-    )
-    assert (study.folder / "paper/mini/tables/time_to_target.csv").is_file()
-
-
-def test_a_pool_without_a_mixed_group_gives_a_one_line_error(study, tmp_path):
-    world = study.copy(tmp_path / "world")
-    changes = {"reward": "correct", "temperature": 1.0e-6}
-    changes |= {"selector": {"kind": "dynamic", "most_steps": 2}}
-    world.configure(lambda config: config["recipes"]["small_dynamic"].update(changes))
-    run = "tiny/swaps/small_dynamic/all/seed0"
-    updates = world.folder / f"results/training/{run}/updates.csv"
-    world.fail(f"results/training/{run}/updates.csv")
-    log = (world.folder / f"results/logs/train_grpo/{run}.log").read_text()
-    assert "Traceback" not in log and not updates.exists()
-    assert (
-        "error: recipe: selector dynamic: of 6 prompts in 2 sampling steps, only 0 groups were "
-        "neither all right nor all wrong, but an update needs 3"
-    ) in log
 
 
 # --- training on worked solutions

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 import yaml
 
-import fakes
 import invariants
 from conftest import RUN
 from hardgrpo.data import tasks
@@ -148,19 +147,6 @@ def test_the_paper_compiles(finished_world):
     assert (finished_world.folder / "paper/mini/supplement.pdf").read_bytes().startswith(b"%PDF")
 
 
-@pytest.mark.nightly
-def test_with_tex_a_study_that_was_finished_without_it_gets_its_pdf(finished, tmp_path):
-    with_tex, without_tex = fakes.latexmk(tmp_path / "tex"), fakes.without_tex(tmp_path / "no_tex")
-    supplement = finished.folder / "paper/mini/supplement.pdf"
-    supplement.unlink(missing_ok=True)
-    for path, is_made in ((without_tex, False), (with_tex, True)):
-        finished.run(env={"PATH": path})
-        assert supplement.exists() == is_made
-    assert "stand-in" in supplement.read_text()
-    done = finished.snakemake("-n", env={"PATH": with_tex})
-    assert "Nothing to be done" in done.stdout + done.stderr
-
-
 def test_the_tables_agree(finished_world):
     assert invariants.faults(finished_world.folder / "results/summaries/mini") == []
 
@@ -179,21 +165,3 @@ def test_completions_graded_again_get_their_grades(finished_world):
                 assert saved[column] == getattr(grade, column), (texts, row)
             count += 1
     assert count > 500
-
-
-def test_gains_and_learnable_shares_follow_from_the_files_of_the_runs(finished_world):
-    folder = finished_world.folder / "results"
-    accuracy = {  # of sampled completions by file and step
-        path: rows[rows.decoding == "sampled"].groupby("step").correct.mean()
-        for path in sorted((folder / "evaluation").rglob("*.csv.gz"))
-        for rows in [pd.read_csv(path)]
-    }
-    gains = pd.read_csv(folder / "summaries/mini/gains.csv").query("decoding == 'sampled'")
-    for row in gains.itertuples():
-        run = f"{row.model}/{row.task}/{row.recipe}/{row.policy}/seed0/{row.eval_task}.csv.gz"
-        base = accuracy[folder / f"evaluation/{row.model}/base/{row.eval_task}.csv.gz"][0]
-        after = accuracy[folder / "evaluation" / run][row.step]
-        assert after - base == pytest.approx(row.gain)
-    for row in pd.read_csv(folder / "summaries/mini/learnable.csv").itertuples():
-        run = f"training/{row.model}/{row.task}/{row.recipe}/{row.policy}/seed0/updates.csv"
-        assert pd.read_csv(folder / run).learnable_share.mean() == pytest.approx(row.learnable)

@@ -118,6 +118,13 @@ def test_jobs_run_the_listed_commands(dry_run, section):
     assert missing == [], f"the most similar command of the dry-run is {similar}"
 
 
+def test_each_replicate_pretrains_its_own_base_model_with_its_own_seed(dry_run):
+    """`"seed": N, "steps"` are keys of the base model; its demonstrations have seeds, too."""
+    command = r"pretrain_model\.py --model tiny-seed(\d+) .*?\"seed\": (\d+), \"steps\""
+    seeds = re.findall(command, dry_run("mini_online", profile="slurm"), re.DOTALL)
+    assert len(set(seeds)) > 1 and all(replicate == seed for replicate, seed in seeds)
+
+
 def test_a_dry_run_shows_what_every_expensive_job_asks_for(world):
     filled = "slurm_partition: main\n  gpu_partition: open\n  gpu_name: h100\n  longest_runtime: 1440\n  nodes: 1"
     world.edit("slurm/config.yaml", lambda text: text.replace("nodes: 1", filled, 1))

@@ -134,28 +134,6 @@ def prompts_of(count: int, **policy) -> dict:
     return {"half": {"rule": "hard"} | policy | {"budget": {"prompts": count}}}
 
 
-def test_a_pool_too_small_for_a_policy_of_the_configured_study_is_refused(build):
-    # only an arm can have a policy in two rounds
-    half = prompts_of(1, rule="lowest", by="agreement", rounds=2)
-    arms = [{"policy": ["random", "half"], "recipe": ["mini"]}]
-    study = {"title": "Mine", "models": ["mine"], "tasks": ["mine"], "arms": arms, "seeds": [0]}
-    overlay = overlay_with(half, source={"test": "test.csv"})
-    world = build(overlay | {"study": "mine", "studies": {"mine": study}}, test=TEST)
-    (world.folder / "random.yaml").write_text(yaml.safe_dump({"subset": {"policy": "random"}}))
-    call = (PREPARED, "all", "--configfile", "my.yaml", "random.yaml")
-    refuse(world, "policy 'half': task 'mine': ", "1 prompts of 20", call=call)
-
-
-def test_several_files_are_one_pool(build):
-    more = [row(f"m{i}", f"Which colour is number {i}?") for i in range(5)]
-    files_of = lambda *names: {"source": {"train": list(names)}}
-    overlay = overlay_with(prompts_of(26), **files_of("prompts.csv", "more.csv"))
-    world = build(overlay, more_csv=as_csv(more))
-    refuse(world, "policy 'half': ", "the pool has 25")
-    configure(world, overlay_with(prompts_of(25), **files_of("prompts.csv", "none.csv")))
-    assert "my data/none.csv" in world.fail("-n", *SUBSET)
-
-
 def test_an_answer_that_the_grader_cannot_read_makes_the_pool_smaller(build):
     pool = [row(f"n{i}", f"q{i}", str(i) if i else "lots") for i in range(200)]
     world = build(overlay_with(prompts_of(199), grader="number_lenient"), pool)

@@ -1,14 +1,13 @@
 """Unlabelled prompts: choosing which to annotate, reading the annotator's answers, training on the
 annotated prompts, and the report of whether the training was worth its cost."""
 
-import csv
 import json
 from collections import Counter
 
 import pytest
 import yaml
 
-from command_line import run
+from command_line import assert_refused, run
 from conftest import World
 from hardgrpo.data.question_ids import question_id
 from hardgrpo.runtime import files
@@ -88,43 +87,14 @@ def test_a_random_choice_needs_neither_answers_nor_samples(chosen):
     assert exported == [("", "random")] * 3
 
 
-# --- reading the annotated file
-
-
-def read_annotated(folder, rows, column="answer"):
-    pool = [{"id": f"p{i}", "question": f"q{i}", "answer": None, "tier": None} for i in range(4)]
-    files.write_jsonl(folder / "P.jsonl", pool)
-    with open(folder / "A.csv", "w", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(["prompt_id", "question", column])
-        writer.writerows([question_id(question), *cells] for question, *cells in rows)
+def test_an_annotated_file_without_the_column_of_answers_is_reported(tmp_path):
+    """Further faults of annotated files: tests/refusals.yaml."""
+    files.write_jsonl(tmp_path / "P.jsonl", [{"id": "p", "question": "q", "answer": None}])
+    (tmp_path / "A.csv").write_text(f"prompt_id,solution\n{question_id('q')},1\n")
     options = {"problems": "P.jsonl", "annotated": "A.csv", "column": "answer"}
-    return run(folder, "read_annotated", **options, grader="number_lenient", output="out.jsonl")
-
-
-def test_rows_with_an_answer_become_problems_and_rows_without_are_listed(tmp_path):
-    rows = [("q2", "", "7"), ("q0", "q0", " "), ("q1", "", " 1,000 "), ("q3", "", "")]
-    done = read_annotated(tmp_path, rows)
-    assert done.returncode == 0, done.stderr
-    assert "2 rows have no answer and are left out: p0, p3" in done.stdout
-    assert "2 problems have answers" in done.stdout
-    problems = files.read_jsonl(tmp_path / "out.jsonl", {"id": str, "question": str, "answer": str})
-    problems = [tuple(row[key] for key in ("id", "question", "answer")) for row in problems]
-    assert problems == [("p2", "q2", "7"), ("p1", "q1", "1,000")]
-
-
-@pytest.mark.parametrize(
-    ("rows", "column", "message"),
-    [
-        ([("q0", "", ""), ("q1", "", " ")], "answer", "A.csv: no row has an answer in column 'answer'; fill in some answers"),
-        ([("q0", "", "1")], "solution", "A.csv: row 2: no column 'answer'; found prompt_id, question, solution"),
-    ],
-)  # fmt: skip
-def test_a_file_without_answers_is_reported_in_one_line(tmp_path, rows, column, message):
-    """Answers that the grader cannot read: tests/refusals.yaml."""
-    done = read_annotated(tmp_path, rows, column)
-    assert done.returncode == 1 and not (tmp_path / "out.jsonl").exists()
-    assert done.stderr.startswith(f"error: {message}") and done.stderr.count("\n") == 1
+    done = run(tmp_path, "read_annotated", **options, grader="final_word", output="out.jsonl")
+    assert_refused(done, "A.csv: row 2: no column 'answer'; found prompt_id, solution")
+    assert not (tmp_path / "out.jsonl").exists()
 
 
 # --- training on the annotated prompts
