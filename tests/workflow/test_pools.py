@@ -52,8 +52,8 @@ def configure(world: World, overlay: dict) -> None:
     (world.folder / "my.yaml").write_text(yaml.safe_dump(overlay))
 
 
-def refuse(world: World, *words: str, call=SUBSET) -> None:
-    output = world.fail(*call)
+def refuse(world: World, *words: str) -> None:
+    output = world.fail(*SUBSET)
     assert all(word in output for word in words), output[-3000:]
     for folder in ("probe", "evaluation", "subsets"):
         assert not (world.folder / "results" / folder).exists(), f"results/{folder} must not exist"

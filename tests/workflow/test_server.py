@@ -12,7 +12,7 @@ from conftest import World
 from hardgrpo.runtime import files
 from hardgrpo.sampling.server_engine import SEEDS
 from model_server import WORDS, completions_of
-from own_prompts import OVERLAY, as_csv, make_world
+from own_prompts import OVERLAY, TASK, as_csv, make_world
 
 CONFIG = {
     "data": "prompts",
@@ -114,6 +114,14 @@ def test_a_subset_is_chosen_with_samples_from_a_server_and_the_plan_states_their
     )
     assert [info["id"] for info in rows_of_trainer["extra_info"]] == [row["id"] for row in rows]
 
+    # With more samples per prompt, only the additional samples are requested.
+    model_server.requests.clear()
+    write_config(
+        served_world, url, lambda config: config["tasks"]["balls"]["probe"].update(samples=7)
+    )
+    assert snakemake(served_world, "subset").returncode == 0
+    assert [body["n"] for body in model_server.requests] == [2] * 20
+
 
 def test_prompts_without_answers_are_chosen_and_a_base_model_is_evaluated(
     served_world, model_server
@@ -186,8 +194,9 @@ def test_the_subset_of_a_server_equals_that_of_the_weights_byte_for_byte(
     overlay = OVERLAY | {"models": OVERLAY["models"] | {"served": served}}
     world = make_world(tmp_path, untrained, overlay, prompts_csv=as_csv(TABLE))
 
-    def choose(model):
+    def choose(model, **probe):
         overlay["subset"] = OVERLAY["subset"] | {"model": model}
+        overlay["tasks"] = {"mine": TASK | {"probe": TASK["probe"] | probe}}
         (world.folder / "my.yaml").write_text(yaml.safe_dump(overlay))
         world.run("subset", "--configfile", "my.yaml")
         folder = world.folder / f"results/subsets/{model}/mine/half"
@@ -211,3 +220,10 @@ def test_the_subset_of_a_server_equals_that_of_the_weights_byte_for_byte(
         for model in ("mine", "served")
     ]
     assert difficulty[0] == difficulty[1]
+
+    # Early stopping reuses the server's completions, and chooses the same prompts.
+    model_server.requests.clear()
+    early = choose("served", shards=1, stop=True)
+    assert model_server.requests == []
+    for name in ("seed3.csv", "seed3.rows.csv"):
+        assert early[name] == files_of_weights[name], name
