@@ -3,6 +3,7 @@ results as sampling with this smaller limit."""
 
 import csv
 import gzip
+import json
 import re
 
 import pytest
@@ -21,6 +22,15 @@ def two_limits(finished):
         swaps = config["tasks"]["swaps"]
         config["tasks"]["swaps_cut"] = swaps | {"completion_tokens": LIMIT, "cut_from": "swaps"}
         config["tasks"]["swaps_short"] = swaps | {"completion_tokens": LIMIT}
+        config["tasks"]["swaps_once"] = swaps | {
+            "probe": swaps["probe"] | {"samples": 1},
+            "cut_from": "swaps",
+        }
+        config["policies"]["hard_once"] = {
+            "rule": "hard",
+            "budget": 0.25,
+            "probed_on": "swaps_once",
+        }
         config["policies"]["hard_by_cut"] = {
             "rule": "hard",
             "budget": 0.25,
@@ -92,3 +102,35 @@ def test_cut_completions_equal_those_sampled_under_the_limit(two_limits):
     assert [row["truncated"] for row in content(world.folder / f"{BASE}.csv.gz")] != [
         row["truncated"] for row in rows
     ]
+
+
+def test_a_policy_can_choose_by_one_sample_per_prompt(two_limits):
+    world = two_limits
+    subset = "results/subsets/tiny/swaps/hard_once/seed0.csv"
+    answers = {
+        row["id"]: row["answer"]
+        for row in map(json.loads, open(world.folder / "results/tasks/swaps/train.jsonl"))
+    }
+    # This small model solves nothing, so the test inserts some correct answers.
+    right = set(sorted(answers)[::2])
+    for shard in (world.folder / "results/probe/tiny/swaps").glob("shard*.jsonl.gz"):
+        rows = [json.loads(row) for row in gzip.open(shard, "rt")]
+        for row in rows:
+            if row["id"] in right and row["sample"] != 1:
+                row["completion"] = f" #### {answers[row['id']]}"
+        files.write_jsonl(shard, rows)
+    world.run("results/difficulty/tiny/swaps_once.csv", subset)
+    first_grades = {name: int(name in right) for name in answers}
+    with open(world.folder / "results/difficulty/tiny/swaps_once.csv") as table:
+        rows = list(csv.DictReader(table))
+    assert {row["id"]: float(row["pass_rate"]) for row in rows} == first_grades
+    with open(world.folder / "results/difficulty/tiny/swaps.csv") as table:
+        held_out = {
+            row["id"]: (row["held_out"], row["held_out_correct"]) for row in csv.DictReader(table)
+        }
+    assert {row["id"]: (row["held_out"], row["held_out_correct"]) for row in rows} == held_out
+    with open(world.folder / subset) as table:
+        grades = [first_grades[row["id"]] for row in csv.DictReader(table)]
+    assert sum(grades) == max(0, len(grades) - list(first_grades.values()).count(0)), (
+        "prompts with an incorrect completion must be chosen first"
+    )
