@@ -182,6 +182,9 @@ def test_an_answer_stays_with_its_question_if_the_file_of_prompts_changes(
     assert ("row 2" in done.stdout and "no longer in the pool" in done.stdout) == bool(lost)
 
 
+# --- answers that a spreadsheet changes
+
+
 def test_all_wrong_rows_are_counted(tmp_path):
     write_annotation_file(
         tmp_path, table(["id", "question"], [(f"p{n}", f"q{n}") for n in range(9)]).encode()
@@ -194,9 +197,6 @@ def test_all_wrong_rows_are_counted(tmp_path):
     done = read_annotated(tmp_path, data, grader="number_lenient")
     assert check_refusal(done, "row 2: grader", "3 rows are wrong: row 2, row 4 (prompt", "row 6")
     assert not (tmp_path / "A.jsonl").exists()
-
-
-# --- answers that a spreadsheet changes
 
 
 def test_a_date_is_accepted_if_answers_are_words(tmp_path):

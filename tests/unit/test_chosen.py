@@ -52,27 +52,9 @@ def test_rows_of_chosen_prompts_with_held_out_samples_equal_those_computed_by_ha
     assert [lowest[name] for name in names] == [2, (0.375 + 1) / 2, 0.25, 0.25, 0.25]
 
 
-def test_without_held_out_samples_the_pass_rates_are_those_of_the_probe():
-    rows = pool_tables.chosen([subset("tiny", "hard", "ad")], [pool("tiny", WITHOUT_HELD_OUT)], [])
-    assert [row["pass_rate"] for row in rows] == [0.375, 0.0]
-    assert np.isnan([row["confidently_wrong"] for row in rows]).all(), "there are no signals"
-
-
 def test_prompts_without_a_pass_rate_do_not_count_as_confidently_wrong_or_right():
     subsets = [subset("tiny", "hard", "ad"), subset("tiny", "random", "d")]
     difficulty = pool("tiny", [*WITHOUT_HELD_OUT[:3], ("d", None, 4)])
     rows = pool_tables.chosen(subsets, [difficulty], [signals("tiny", *[0.9] * 4)])
     wrong = [row["confidently_wrong"] for row in rows]
     assert wrong == pytest.approx([1 / 3, 1, np.nan], nan_ok=True)
-
-
-def test_a_subset_of_a_pool_without_answers_has_no_row():
-    subsets = [subset("tiny", "lowest", "a", by="agreement")]
-    assert pool_tables.chosen(subsets, [], [signals("tiny", 0.9)]) == []
-
-
-def test_the_histogram_shows_pass_rates_even_if_a_signal_chose_the_prompts():
-    subsets = [subset("tiny", "lowest", "ab", by="agreement")]
-    rows = pool_tables.difficulty([pool("tiny", ROWS)], subsets)
-    lowest = [(row["pass_rate"], row["problems"]) for row in rows if row["group"] == "lowest"]
-    assert lowest == [(0.0, 1), (0.5, 1)]

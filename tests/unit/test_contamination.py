@@ -142,13 +142,13 @@ def test_compared_with_itself_a_list_gives_each_pair_once():
     ] == [(2, 0, True)]
 
 
+# --- the programs
+
+
 def test_questions_of_a_few_characters_and_empty_lists_have_no_match():
     assert contamination.find_matches(["a", "b"], ["c"]) == []
     assert contamination.find_matches(["a"], []) == []
     assert contamination.find_matches([]) == []
-
-
-# --- the programs
 
 
 def problem(problem_id: str, question: str, answer: str | None = "1") -> dict:

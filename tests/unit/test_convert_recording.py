@@ -9,16 +9,13 @@ from pathlib import Path
 import pytest
 
 import in_process
-from conftest import RECORDINGS
 from hardgrpo.data import completions, inputs, recorded_accuracies, trajectory_files
-from hardgrpo.runtime import files
 
 QUESTIONS = [
     {"question": f"Who is an assistant of user {n}?", "answer": f"so <<1+{n}>>\n#### {n}"}
     for n in range(3)
 ]
 COMMIT, OTHER_COMMIT = "0123456789abcdef" * 2 + "01234567", "f" * 40
-SOURCE = {"repository": "someone/runs", "commit": COMMIT}
 TEMPLATES = {  # chats of these models, decoded without special tokens
     "qwen": "user\n{}\nassistant\n<think>\n\n</think>\n\nIt is {}.",
     "llama": "system\n\nCutting Knowledge Date: December 2023\n\nuser\n\n{}assistant\n\nIt is {}.",
@@ -157,41 +154,3 @@ def test_originals_are_pinned_by_repository_commit_and_path(tmp_path):
     assert not (tmp_path / "out.jsonl.gz").exists()
     assert convert_pinned(tmp_path, COMMIT, "--update-inputs").returncode == 0
     assert (tmp_path / "inputs.lock").read_text() != lock
-
-
-# --- published files
-
-
-@pytest.mark.recordings
-@pytest.mark.parametrize(
-    ("original", "questions", "recording"),
-    [
-        ("pretrained_responses/{}/train_responses.json", "train", "train"),
-        ("pretrained_responses/{}/test_responses.json", "test", "test"),
-        ("models/bbeh-shuffleobj_8gen_1000steps_{}/checkpoints/checkpoint-1000/test_responses.json", "test", "trained_on_all/checkpoint-1000"),
-        ("models/bbeh-shuffleobj_8gen_1000steps_{}_difficulty30/checkpoints/checkpoint-300/test_responses.json", "test", "trained_on_hard30/checkpoint-300"),
-    ],
-)  # fmt: skip
-def test_the_real_completions_equal_those_of_an_earlier_conversion(
-    tmp_path, original, questions, recording
-):
-    folder = Path(RECORDINGS).resolve() / "original/grpo_difficulty/bbeh/shuffleobj"
-    if not folder.exists():
-        pytest.skip(f"{folder} is not there")
-    original = folder / original.format("unsloth-Qwen3-4B-unsloth-bnb-4bit")
-    done = in_process.run(
-        tmp_path,
-        "convert_recording",
-        format="responses",
-        original=original,
-        questions=folder / f"dset/{questions}.json",
-        output="out.jsonl.gz",
-    )
-    assert done.returncode == 0, done.stderr
-    kinds = {"question": str, "answer": str, "completions": list}
-    expected = files.read_jsonl(
-        Path(RECORDINGS) / f"recordings/shuffled_objects_seven/qwen3-4b/{recording}.jsonl", kinds
-    )
-    assert [[row[key] for key in kinds] for row in output(tmp_path)] == [
-        [row[key] for key in kinds] for row in expected
-    ]

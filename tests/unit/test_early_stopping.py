@@ -1,15 +1,10 @@
 """Probing that stops early gives exactly the subset of full probing, from fewer samples."""
 
-import json
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardgrpo.grading import graders
 from hardgrpo.runtime.errors import UserError
 from hardgrpo.selection import policies
 from hardgrpo.selection.early_stopping import STOPPABLE_RULES, Scan
@@ -145,30 +140,3 @@ def test_an_invalid_policy_is_refused_before_anything_is_read():
     options |= {"completion_tokens": 9, "grader": "final_word", "output": "o"}
     with pytest.raises(UserError, match="^error: --stop-for: budget: "):
         run_program("probe", stop_for='{"rule": "hard", "budget": 2, "seed": 0}', **options)
-
-
-@pytest.mark.recordings
-@pytest.mark.parametrize("policy", [{"rule": r, "budget": b} for r in ("hard", "easy") for b in (0.1, 0.3)]
-                         + [{"rule": r, "threshold": t} for r in THRESHOLD_RULES for t in (0.25, 0.5)], ids=json.dumps)  # fmt: skip
-def test_on_every_recording_the_subset_is_exact(policy):
-    for path in sorted(Path(os.environ["HARDGRPO_DATA"]).glob("recordings/*/*/**/*.jsonl")):
-        outcomes = recorded(path)
-        for seed, batch in ((0, 16), (1, 50)):
-            assert stopped(outcomes, policy, seed, batch)[0] == full(outcomes, policy, seed), path
-
-
-def recorded(path: Path) -> np.ndarray:
-    """Outcomes (prompts, samples) of a recording. If prompts have different numbers of samples, the
-    smallest number is used."""
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    grader = "number_strict" if "gsm8k" in str(path) else "choice_letter"
-    samples = min(len(row["completions"]) for row in rows)
-    return np.array(
-        [
-            [
-                graders.grade(grader, text, str(row["answer"])).correct
-                for text in row["completions"][:samples]
-            ]
-            for row in rows
-        ]
-    )

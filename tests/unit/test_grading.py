@@ -1,6 +1,5 @@
 """Graders: the answer that they find in a completion, and its strict and lenient grades."""
 
-import json
 import sys
 import time
 
@@ -8,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import RECORDINGS
 from hardgrpo.grading.graders import (
     GRADERS,
     accepts_reference,
@@ -238,63 +236,3 @@ def test_a_missing_package_of_a_grader_is_reported_before_grading(monkeypatch):
     check_grader("number_lenient")
     with pytest.raises(UserError, match="Math-Verify, which is not installed"):
         check_grader("math")
-
-
-def rows(name):
-    with open(f"{RECORDINGS}/{name}", encoding="utf-8") as stream:
-        return [json.loads(line) for line in stream]
-
-
-@pytest.mark.recordings
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_every_reference_of_gsm8k_is_readable(split):
-    for row in rows(f"gsm8k/{split}.jsonl"):
-        answer = row["answer"].rpartition("####")[2].strip()
-        assert all(
-            accepts_reference(grader, answer)
-            for grader in ("number_strict", "number_lenient", "final_number")
-        ), answer
-        assert grade("final_number", row["answer"], answer).correct and is_number(answer)
-
-
-@pytest.mark.recordings
-def test_every_reference_of_math_aime_and_the_shuffled_objects_is_readable():
-    answers = [row["answer"] for row in rows("math500/test.jsonl")]
-    assert all(
-        accepts_reference(grader, answer)
-        for answer in answers
-        for grader in ("math", "math_strict")
-    )
-    assert (len(answers), sum(map(is_number, answers))) == (500, 401)
-    assert all(
-        accepts_reference("number_strict", row["answer"])
-        for row in rows("aime2025/aime2025-I.jsonl")
-    )
-    for objects in ("three", "five", "seven"):
-        with open(
-            f"{RECORDINGS}/bbh/tracking_shuffled_objects_{objects}_objects.json", encoding="utf-8"
-        ) as stream:
-            assert all(
-                accepts_reference("choice_letter", example["target"])
-                for example in json.load(stream)["examples"]
-            )
-
-
-@pytest.mark.recordings
-@pytest.mark.parametrize(
-    ("checkpoint", "percent"),
-    [("base", [17.4, 17.2, 6.6, 12.6]), ("checkpoint-400", [95.2, 94.9, 69.2, 80.8])],
-)
-def test_the_recorded_completions_have_the_expected_shares(checkpoint, percent):
-    """`percent`: shares of completions that are answered, readable, correct under `int()` as in
-    HE's released code (strict), and correct as numbers (lenient). Unreadable answers include
-    '28 - 22 = 6' and '2:00 pm'."""
-    grades = [
-        grade("number_lenient", text, row["answer"])
-        for row in rows(f"recordings/gsm8k_hard_test/qwen3-14b/{checkpoint}.jsonl")
-        for text in row["completions"]
-    ]
-    columns = ["answered", "readable", "strict", "lenient"]
-    assert [
-        round(100 * sum(getattr(v, column) for v in grades) / len(grades), 1) for column in columns
-    ] == percent

@@ -122,11 +122,6 @@ def test_a_published_task_can_correspond_to_several_tasks():
     ]
 
 
-def test_a_number_is_the_same_if_it_rounds_to_the_printed_digits():
-    is_equal = lambda value: compare(gains=[gain_row(value)])[0]["same_when_rounded"]
-    assert is_equal(0.34194) and not is_equal(0.3421)
-
-
 def test_the_base_model_and_transfer_between_tasks_are_compared():
     row = PASS_AT_8 | {"pass": 0.4, "base": 1 / 3}
     rows = compare(pass_at_k=[row, row | {"policy": "easy"}])
@@ -160,18 +155,6 @@ def test_averages_over_models_are_compared_with_the_averages_of_the_blog_post():
     assert relative == (pytest.approx(0.143), pytest.approx((0.8 / 0.7 + 0.9 / 0.8) / 2 - 1))
     one_model = compare(accuracy=accuracy[:3])
     assert "average" not in {row["model"] for row in one_model}, "an average over one model"
-
-
-def test_a_study_without_published_quantities_gives_no_rows():
-    predictors = [("all", "learnable", ""), ("all", "learnable", "tokens"), ("all", "tokens", "")]
-    fits = [
-        dict(zip(("task", "predictor", "adjusted_for"), keys)) | {"r_squared": 0.5}
-        for keys in [*predictors, ("gsm8k", "learnable", "")]
-    ]
-    tiny_gain = gain_row(0.34, model="tiny", task="swaps", eval_task="swaps")
-    assert compare(gains=[tiny_gain], regressions=fits) == []
-    quantities = [row["quantity"] for row in compare(gains=[gain_row(0.34)], regressions=fits)]
-    assert quantities == ["gain", "largest_gain", "r_squared"]
 
 
 def test_one_published_number_differs_from_the_recordings_as_its_note_says():

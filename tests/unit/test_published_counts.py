@@ -4,18 +4,16 @@ an enumeration, and claims."""
 import hashlib
 import itertools
 import json
-import os
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 import in_process
 import project_config
 from conftest import ROOT
-from hardgrpo.analysis import count_tables, statistics, summary_tables
+from hardgrpo.analysis import count_tables, summary_tables
 from hardgrpo.data import published_counts
 from hardgrpo.report import answers
 from hardgrpo.runtime.errors import UserError
@@ -148,38 +146,6 @@ def test_values_of_each_difficulty_class_equal_an_enumeration():
         assert {name: row[name] for name in expected} == pytest.approx(expected)
 
 
-def test_intervals_over_all_prompts_equal_those_of_mean_interval():
-    generator = np.random.default_rng(3)
-    correct = generator.integers(0, 33, 60)
-    after = np.clip(correct + generator.integers(-3, 12, (4, 60)), 0, 32)
-    counts, entry = counts_of(correct, *after, samples=32), analysis("before_after")
-    expected = statistics.mean_interval((after - correct) / 32)
-    interval = pytest.approx([expected.estimate, expected.low, expected.high])
-    rows = count_tables.choices_after(counts, entry)
-    (random,) = [row for row in rows if row["rule"] == "random"]
-    over_seeds = [r for r in count_tables.pass_at_each_k(counts, entry) if r["seed"] is None]
-    for row in (random, over_seeds[0]):  # pass@1
-        assert [row["gain"], row["gain_low"], row["gain_high"]] == interval
-    solved = (after > 0).mean() - (correct > 0).mean()
-    assert (over_seeds[-1]["k"], over_seeds[-1]["gain"]) == (32, pytest.approx(solved))
-    numbers = pd.DataFrame(count_tables.solved_counts(counts, entry))
-    assert (numbers.only_after - numbers.only_before).mean() / 60 == pytest.approx(solved)
-    assert set(numbers[["both", "only_before", "only_after", "never"]].sum(axis=1)) == {60}
-
-
-def test_the_interval_of_a_difficulty_class_is_the_interval_of_a_ratio():
-    """Before training, the answers to a prompt are all wrong or all right, so every probe puts the
-    prompt into the same class, and the mean of a class is the mean over its prompts."""
-    after = np.random.default_rng(5).integers(0, 9, 40)
-    counts = counts_of([0] * 40 + [8] * 60, [*after, *[8] * 60], samples=8)
-    row, _ = count_tables.difficulty_classes(
-        counts, analysis("before_after", samples=8, probe=4, group=2)
-    )
-    assert (row["gain"], row["prompts"]) == pytest.approx((after.mean() / 8, 40))
-    half = stats.t.ppf(0.975, 99) * np.sqrt((after / 8).var() / 40 * 100 / 99)
-    assert row["gain_high"] - row["gain"] == pytest.approx(half)
-
-
 @pytest.mark.parametrize(
     ("after", "seeds", "verdicts"),
     [
@@ -204,52 +170,3 @@ def test_claims_are_judged_by_their_tests_and_replicates(after, seeds, verdicts)
     rows = [(row["paper"], row["verdict"]) for row in answers.judge(entry, tables)]
     assert rows == list(zip(("LDS", "HE"), verdicts))
     assert "| LDS |" in answers.text(entry, tables)
-
-
-# --- the real files; the expected values come from independent computations
-
-
-def original(name: str) -> str:
-    path = Path(os.environ["HARDGRPO_DATA"]) / "original" / name
-    if not path.is_file():
-        pytest.skip(f"{path} is not there")
-    return str(path)
-
-
-@pytest.mark.recordings
-def test_gains_of_a_real_model_equal_an_independent_computation():
-    """By the number of right answers, 0 to 8, among 8 of the 32 samples."""
-    path = original("unlearnable_set/per_example.csv")
-    counts = published_counts.convert("before_after", [path], 32)
-    rows = count_tables.difficulty_classes(counts, analysis("before_after", probe=8))
-    assert [row["gain"] for row in rows] == pytest.approx(
-        [0.092, 0.236, 0.320, 0.354, 0.355, 0.332, 0.287, 0.243, 0.199], abs=5e-4
-    )
-    assert [row["mixed"] for row in rows] == pytest.approx(
-        [0.395, 0.693, 0.700, 0.607, 0.486, 0.367, 0.256, 0.169, 0.106], abs=5e-4
-    )
-
-
-@pytest.mark.recordings
-@pytest.mark.parametrize(
-    ("model", "expected", "predicted"),
-    [
-        ("Qwen2.5-Math-7B", {2: 0.937, 4: 0.954, 8: 0.967, 16: 0.977, 0: 0.844}, (0.883, 0.781)),
-        ("Qwen2.5-7B", {4: 0.956, 0: 0.762}, (0.957, 0.695)),
-        ("Qwen2.5-Math-1.5B-Instruct", {4: 0.810, 0: 0.298}, (0.607, 0.355)),
-    ],
-)
-def test_mixed_groups_of_an_unselected_pool_equal_an_independent_computation(
-    model, expected, predicted
-):
-    """By the number of samples on the training problems (0: a random choice), and by prediction and
-    at random on the test problems."""
-    path = original(f"llms_know_difficulty/{model}.json")
-    counts = published_counts.convert("probe_sizes", [path], 50)
-    rows = count_tables.probe_sizes(counts, analysis("probe_sizes", samples=50, probe=16))
-    mixed = {(row["file"], row["rule"], row["samples"]): row["mixed"] for row in rows}
-    for size, value in expected.items():
-        rule = "nearest_half" if size else "random"
-        assert mixed["train", rule, size] == pytest.approx(value, abs=5e-4)
-    rules = (count_tables.PREDICTED, "random")
-    assert [mixed["test", rule, 0] for rule in rules] == pytest.approx(predicted, abs=5e-4)

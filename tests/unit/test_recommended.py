@@ -5,10 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import project_config
-from conftest import ROOT
 from hardgrpo.analysis import pooling, random_choice
-from hardgrpo.study import designs
 from pages import recommended
 
 POLICIES = {
@@ -64,36 +61,6 @@ def verdicts(rows: list[dict]) -> dict[tuple, str]:
     }
 
 
-def test_a_lead_is_over_random_with_the_same_budget_and_recipe_whichever_arm_is_subtracted():
-    rows = leads_of(
-        ("hard", "random", 0.03, 0.2),
-        ("random", "unsure", 0.04, 0.001),
-        ("hard", "unsure", 0.05, 0.001),
-        ("unsure_5", "random_5", 0.06, 0.03),
-        ("all", "random", 0.5, 1e-9),
-        ("unsure", "random", 0.01, 0.6, "long"),
-    )
-    leads = {(row["way"], row["budget"], row["recipe"]): row for row in rows}
-    unsure_cases = {("unsure", 0.1, "short"), ("unsure", 0.05, "short"), ("unsure", 0.1, "long")}
-    assert set(leads) == {("hard", 0.1, "short")} | unsure_cases
-    unsure = leads["unsure", 0.1, "short"]
-    ends = [unsure[name] for name in ("difference", "low", "high")]
-    assert ends == pytest.approx([-0.04, -0.06, -0.03])
-    assert (unsure["needs"], unsure["labels"]) == ("none", 50)
-    assert leads["hard", 0.1, "short"]["needs"] == "pool"
-    assert unsure["bases"] == {("m", seed): pytest.approx(0) for seed in range(10)}
-
-
-def test_a_family_is_a_model_a_task_and_a_recipe_over_all_studies_and_budgets():
-    rows = leads_of(("hard", "random", 0.03, 0.02), ("unsure_5", "random_5", 0.06, 0.03))
-    assert set(verdicts(rows[:1]).values()) == {"better"}
-    assert set(verdicts(rows).values()) == {"better"}
-    others = leads_of(("unsure", "random", 0.03, 0.4), study="other")
-    assert set(verdicts(rows + others).values()) == {"no difference shown"}
-    longer = leads_of(("unsure", "random", 0.03, 0.4, "long"), study="other")
-    assert list(verdicts(rows + longer).values()).count("better") == 2
-
-
 def test_a_primary_claim_is_tested_by_itself_and_counts_before_larger_studies():
     rows = leads_of(
         ("hard", "random", 0.03, 0.04), ("unsure", "random", 0.03, 0.04), primary=("hard",)
@@ -106,23 +73,6 @@ def test_a_primary_claim_is_tested_by_itself_and_counts_before_larger_studies():
     larger = leads_of(("hard", "random", -0.03, 0.001), study="other", seeds=20)
     assert verdicts(rows + larger)["hard", 0.1, "short"] == "better"
     assert verdicts(both + larger)["hard", 0.1, "short"] == "worse"
-
-
-def test_the_same_runs_have_one_verdict_in_every_study_whatever_the_order():
-    rows = leads_of(("hard", "random", 0.03, 0.02), ("unsure", "random", 0.03, 0.03))
-    alone = leads_of(("hard", "random", 0.03, 0.02, "short_curve"), study="other")
-    for first, second in ((rows, alone), (alone, rows)):
-        decided = [(first, second), (second, first)]
-        shown = [
-            row
-            for own, other in decided
-            for row in random_choice.add_verdicts(own, random_choice.decide(other))
-            if row["way"] == "hard"
-        ]
-        assert {(row["verdict"], row["p"]) for row in shown} == {("better", 0.04)}
-    assert random_choice.add_verdicts(alone, [])[0]["recipe"] == "short_curve", (
-        "its own name is shown"
-    )
 
 
 def case(*values: float, seed: int = 0) -> dict[tuple, float]:
@@ -177,15 +127,3 @@ def test_a_way_is_advised_only_if_its_pooled_lead_and_half_of_its_gains_are_abov
     assert [line["best"]["way"] for line in lines] == ["unsure"] * 3
     hard = recommended.pooled_ways([lead | {"way": "hard", "needs": "pool"} for lead in leads])
     assert [line["best"] and line["best"]["way"] for line in recommended.advice(hard)] == [None, None, "hard"]  # fmt: skip
-
-
-def test_the_leads_of_replicates_average_to_the_committed_differences():
-    for lead in recommended.leads(ROOT, project_config.config()):
-        leads = list(lead["bases"].values())
-        assert len(leads) == lead["seeds"] and np.mean(leads) == pytest.approx(lead["difference"])
-
-
-def test_names_of_ways_ignore_budgets_and_names_of_recipes_ignore_checkpoints():
-    names = designs.names_of_ways(POLICIES, RECIPES)
-    assert names["ways"]["unsure_5"] == "unsure" and names["ways"]["random_5"] == "random"
-    assert names["recipes"] == {"short": "short", "long": "long", "short_curve": "short"}

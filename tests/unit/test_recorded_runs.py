@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from conftest import ROOT
-from hardgrpo.analysis import recorded_runs, statistics, summaries
+from hardgrpo.analysis import recorded_runs, summaries
 from hardgrpo.analysis.cells import Cell
 from hardgrpo.data import recorded_accuracies
 from hardgrpo.report import tables
@@ -37,57 +37,6 @@ def rows_of(cells: list[Cell], published=()) -> dict[tuple, dict]:
     by_key = {tuple(row[name] for name in names): row for row in rows}
     assert len(by_key) == len(rows)
     return by_key
-
-
-def last_rates(recorded: Cell) -> np.ndarray:
-    return np.mean([recorded.rates(step)[0] for step in STEPS[1:]], axis=0)
-
-
-def test_a_subset_is_compared_with_all_prompts_over_the_last_five_checkpoints():
-    everything, hard = run_of("all", 1), run_of("hard30", 2)
-    rows = rows_of([everything, hard])
-    assert {key[:2] for key in rows} == {("all", "base"), ("hard30", "base"), ("hard30", "all")}
-    differences = last_rates(hard) - last_rates(everything)
-    for questions, values in (("all", differences), ("hard", differences[:3])):
-        by_measure = {
-            key[4]: row
-            for key, row in rows.items()
-            if key[:4] == ("hard30", "all", "task", questions)
-        }
-        row, expected = by_measure["accuracy"], statistics.mean_interval(values[None])
-        interval = [row["difference"], row["difference_low"], row["difference_high"]]
-        assert interval == pytest.approx([expected.estimate, expected.low, expected.high])
-        assert row["value"] - row["minus_value"] == pytest.approx(expected.estimate)
-        parts = [by_measure[part]["difference"] for part in ("finishing", "correctness")]
-        assert sum(parts) == pytest.approx(expected.estimate)
-        assert (row["problems"], row["checkpoints"]) == (len(values), 5)
-
-
-def test_a_gain_subtracts_the_base_model_and_pass_at_k_needs_one_right_sample():
-    recorded = run_of("all", 3)
-    rows = rows_of([recorded])
-    gain, passes = (rows["all", "base", "task", "all", name] for name in ("accuracy", "pass@3"))
-    values = [gain["minus_value"], gain["value"]]
-    assert values == pytest.approx([np.mean(BASE), last_rates(recorded).mean()])
-    solved = [(recorded.rates(step)[0] > 0).mean() for step in STEPS[1:]]
-    base_passes = [statistics.pass_at_k(10, round(10 * rate), 3) for rate in BASE]
-    values = [passes["value"], passes["minus_value"]]
-    assert values == pytest.approx([np.mean(solved), np.mean(base_passes)])
-
-
-def test_finishing_is_separated_from_correctness():
-    silent = evaluation({0: {"p0": [None] * 10, "p1": [1] * 10}})
-    answered = evaluation({step: {"p0": [1] * 3, "p1": [1] * 3} for step in (10, 20)})
-    rows = rows_of([cell([silent], [answered], "all", "recorded")])
-    row = rows["all", "base", "task", "all", "finishing"]
-    assert (row["difference"], row["checkpoints"], row["value"]) == (pytest.approx(0.5), 2, None)
-
-
-def test_hard_questions_need_several_samples_and_lenient_grades_a_difference():
-    assert {key[3] for key in rows_of([run_of("all", 4, samples=1)])} == {"all"}
-    assert {key[2] for key in rows_of([run_of("all", 5)])} == {"task"}
-    rows = rows_of([run_of("all", 5, lenient=1)])
-    assert rows["all", "base", "lenient", "all", "accuracy"]["value"] == 1
 
 
 def write_recording(folder, name: str, values: list[float], base_value: float) -> tuple:

@@ -9,70 +9,12 @@ import project_config
 from hardgrpo.analysis import arms
 from hardgrpo.study import designs, paths
 from hardgrpo.study.resolved import resolve_studies, resolve_study
-from hardgrpo.study.study import Study
 
 CONFIG = project_config.config()
 
 
 def study_of(name, **changes):
     return resolve_study(CONFIG | {"studies": {name: CONFIG["studies"][name] | changes}}, name)
-
-
-def test_a_model_without_an_arm_on_a_task_has_no_runs_no_subsets_and_no_tests_there():
-    study = study_of("paper")
-    missing = ("llama-3.1-8b-instruct", "shuffled_objects")
-    assert missing not in {(run.model, run.task) for run in study.runs}
-    assert len(study.runs) == 7 * 4 * 3
-    files_of = paths.subsets(study) + paths.evaluations(study) + paths.difficulties(study)
-    assert not [path for path in files_of if "/".join(missing) in path]
-
-
-@pytest.mark.parametrize(
-    ("arm", "expected"),
-    [
-        ({"policy": ["hard", "easy"], "recipe": ["one", "two"]}, "one/hard one/easy two/hard two/easy"),
-        ({"policy": "hard", "recipe": "one", "models": "tiny", "tasks": ["swaps"]}, "one/hard"),
-        ({"policy": "hard", "recipe": "one", "models": "steady"}, ""),
-        ({"policy": "hard", "recipe": "one", "tasks": "arithmetic"}, ""),
-    ],
-)  # fmt: skip
-def test_an_arm_trains_every_combination_of_its_names(arm, expected):
-    names = {"models": ["tiny", "steady"], "tasks": ["swaps", "arithmetic"]}
-    arms = [arm, {"policy": "random", "recipe": "one"}]  # all models and tasks have an arm
-    study = study_of("mini", **names, arms=arms, seeds=[0], also_tested_on={}, weaker_signal=[])
-    trained = {
-        f"{run.recipe}/{run.policy}"
-        for run in study.runs
-        if (run.model, run.task) == ("tiny", "swaps")
-    }
-    assert trained - {"one/random"} == set(expected.split())
-
-
-def test_an_arm_is_found_by_any_of_its_names():
-    arms = [
-        {"policy": "hard", "recipe": "x", "models": "a", "tasks": ["s", "t"]},
-        {"policy": "easy", "recipe": ["x", "y"]},
-    ]
-    names = {"title": "", "models": ["a", "b"], "tasks": ["s", "t"], "seeds": [0]}
-    study = Study.of(names | {"arms": arms})
-    assert study.has_arm(model="a", task="t", policy="hard")
-    assert study.has_arm(model="b", policy="easy", recipe="y")
-    assert not study.has_arm(model="b", policy="hard")
-    assert not study.has_arm(policy="hard", recipe="y")
-    assert study.policies == ["hard", "easy"] and study.recipes == ["x", "y"]
-
-
-def test_a_model_is_tested_on_its_task_and_on_further_tests_that_name_the_model():
-    study = study_of("paper")
-    assert study.eval_tasks("gsm8k", "qwen3-4b") == ["gsm8k", "aime2025"]
-    for model in ("qwen3-14b", "phi-4", "llama-3.1-8b-instruct"):
-        assert study.eval_tasks("gsm8k", model) == ["gsm8k"]
-    assert study.eval_tasks("shuffled_objects", "qwen3-4b") == ["shuffled_objects"]
-    tested = [path for path in paths.evaluations(study) if path.endswith("/aime2025.csv.gz")]
-    assert len(tested) == 1 + 4 * 3
-    assert all(path.startswith("results/evaluation/qwen3-4b/") for path in tested)
-    tests = study_of("limits").eval_tasks("math", "qwen2.5-3b-instruct")
-    assert tests == ["math", "gsm8k_1024", "math_numeric"]
 
 
 def test_arms_are_named_after_policies_and_after_recipes_that_are_not_the_first():
@@ -85,12 +27,6 @@ def test_arms_are_named_after_policies_and_after_recipes_that_are_not_the_first(
     assert labels == {"as_written": "hard", "finish_only": "hard, finish_only", "recorded": "hard"}
     no_recipe = study_of("paper", arms=[{"policy": "hard"}])
     assert no_recipe.first_recipe == "recorded"
-
-
-def test_no_run_of_a_study_occurs_twice():
-    for name, study in resolve_studies(CONFIG).items():
-        keys = [(run.model, run.task, run.policy, run.recipe, run.seed) for run in study.runs]
-        assert len(set(keys)) == len(keys), name
 
 
 def test_a_recorded_model_has_the_runs_that_were_recorded():

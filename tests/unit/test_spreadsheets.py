@@ -2,14 +2,12 @@
 
 import csv
 import io
-import json
 import re
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import in_process
 from hardgrpo.data import row_files, spreadsheets
 from hardgrpo.runtime import files
 from in_process import check_refusal, prepare_task
@@ -146,35 +144,6 @@ def test_the_number_of_wrong_lines_and_the_first_five_are_reported(tmp_path, bad
     assert [int(number) for number in re.findall(rf"{place} (\d+)", listing)] == numbers
 
 
-def test_recordings_and_trajectories_are_checked_like_problems(tmp_path):
-    files.write_jsonl(
-        tmp_path / "P.jsonl",
-        [{"id": f"p{n}", "question": f"q{n}", "answer": "1"} for n in range(9)],
-    )
-    good = [
-        json.dumps({"question": f"q{n}", "completions": ["1", "2"], "answer": 1}) for n in range(9)
-    ]
-    (tmp_path / "R.jsonl").write_text("\ufeff" + "\n\n".join(good))
-    arguments = ["--recording", "R.jsonl", "--problems", "P.jsonl", "--output", "C.jsonl"]
-    assert in_process.run(tmp_path, "import_recording", *arguments).returncode == 0
-    (tmp_path / "R.jsonl").write_text(
-        "\n\n".join(line.replace('["1", "2"]', "[]") for line in good)
-    )
-    check_refusal(
-        in_process.run(tmp_path, "import_recording", *arguments),
-        "R.jsonl: row 1: 'completions'",
-        "9 rows are wrong: row 1, row 3, row 5",
-    )
-    (tmp_path / "T.csv").write_text(
-        "id;epoch;correct;rollouts\n\n" + "".join(f"p{n};0;9;4\n" for n in range(6))
-    )
-    trajectory = {"trajectory": "T.csv", "chosen_from": 1, "difficulty": "D.csv", "later": "L.csv"}
-    check_refusal(
-        in_process.run(tmp_path, "import_trajectory", **trajectory),
-        "T.csv: row 3: correct is 9 of 4",
-    )
-
-
 # --- empty cells that a spreadsheet writes
 
 
@@ -216,13 +185,3 @@ def test_a_first_row_that_looks_like_data_is_not_a_header(tmp_path, text, is_hea
 
 
 # --- several files
-
-
-def test_a_split_may_have_several_files_of_several_kinds(tmp_path):
-    (tmp_path / "a.csv").write_text("id;question;answer\na1;q1;1\na2;q2;2\n")
-    (tmp_path / "b.jsonl").write_text('{"id": "b1", "question": "q3", "answer": 3}\n')
-    assert prepare(tmp_path, "a.csv", "b.jsonl", unlabelled=False).returncode == 0
-    rows = files.read_jsonl(tmp_path / "P.jsonl", {})
-    assert [(row["id"], row["source"], row["row"], row["part"]) for row in rows] == [
-        ("a1", "a.csv", 0, 0), ("a2", "a.csv", 1, 0), ("b1", "b.jsonl", 0, 1),
-    ]  # fmt: skip

@@ -90,13 +90,6 @@ def test_accuracy_by_tier_by_hand():
     assert interval_of(rows["low", "slow", "10"], "accuracy") == expected_interval(in_tier)
 
 
-def test_tiers_that_are_words_follow_numbers_and_problems_without_a_tier_are_left_out():
-    rows = completions.tiers(cells(tiers={"a": "hard", "b": "2", "c": "easy"}))
-    assert [row["tier"] for row in rows if row["policy"] == "all"] == ["2", "easy", "hard"]
-    assert np.isnan([row["accuracy_low"] for row in rows]).all(), "one problem gives no interval"
-    assert completions.tiers(cells(tiers={})) == []
-
-
 def test_steps_until_an_arm_reaches_the_final_accuracy_of_policy_all_by_hand():
     rows = by_arm(completions.catches_up(cells()))
     assert {(row["target"], row["steps"], row["seeds"]) for row in rows.values()} == {
@@ -151,32 +144,6 @@ def test_gains_and_differences_by_hand():
     assert row["p"] == pytest.approx(float(statistics.p_value(statistics.components(values))))
 
 
-def test_one_seed_gives_intervals_over_problems():
-    one_seed = cells({arm: replicates[:1] for arm, replicates in RUNS.items()})
-    for name in ("gains", "differences"):
-        for row in getattr(completions, name)(one_seed):
-            name = name.removesuffix("s")
-            assert row[f"{name}_low"] < row[name] < row[f"{name}_high"] and row["mdd"] > 0
-    assert completions.mcnemar(one_seed) == [], "McNemar's test needs one sample per problem"
-
-
-def test_mcnemar_compares_single_grades_of_the_same_seed():
-    single = lambda run: {
-        step: {name: samples[:1] for name, samples in problems.items()}
-        for step, problems in run.items()
-    }
-    runs = {arm: [single(run) for run in replicates] for arm, replicates in RUNS.items()}
-    rows = completions.mcnemar(cells(runs, single(BASE)))
-    names = ("policy", "recipe", "minus", "minus_recipe")
-    assert [tuple(row[name] for name in names) for row in rows if row["seed"] == 0] == [
-        ("all", "slow", "base", ""), ("low", "slow", "base", ""), ("low", "fast", "base", ""),
-        ("all", "slow", "low", "slow"), ("low", "slow", "low", "fast"),
-    ]  # fmt: skip
-    # the base model's first samples are 0 1 1 0, those of all/seed0 are 1 1 1 1
-    names = ("only_this", "only_other", "difference", "p", "p_holm", "problems")
-    assert [rows[0][name] for name in names] == pytest.approx([2, 0, 0.5, 0.5, 1.0, 4])
-
-
 # --- further differences, paired by problem and seed
 
 
@@ -203,25 +170,6 @@ def paired_rows(*compared: Cell) -> dict[tuple, dict]:
     return by_arm(completions.paired(list(compared)), "minus", "task", "eval_task", "what", "at")
 
 
-def test_policies_are_paired_at_checkpoints_by_k_and_by_tier():
-    hard, easy = random_cell("hard"), random_cell("easy")
-    rows = paired_rows(hard, easy)
-    key = lambda what, at: ("hard", "slow", "easy", "t", "t", what, at)
-    difference = hard.rates(30) - easy.rates(30)
-    solved = [(trained.rates(30) > 0).astype(float) for trained in (hard, easy)]
-    expected = {
-        key("checkpoint", "15"): hard.rates(15) - easy.rates(15),
-        key("pass@k", "4"): solved[0] - solved[1],
-        key("tier", "1"): difference[:, :2],
-        key("tier", "2"): difference[:, 2:4],
-        key("tier", "10"): difference[:, 4:],
-    }
-    assert list(rows) == list(expected)
-    for name, values in expected.items():
-        assert interval_of(rows[name], "difference") == expected_interval(values)
-    assert paired_rows(hard, random_cell("easy", seeds=[0, 1, 3])) == {}, "other seeds"
-
-
 def test_leads_on_two_tests_are_compared_only_if_the_tests_have_the_same_problems():
     tested = [random_cell(policy, "t", test) for test in ("t", "ample") for policy in ("hard", "easy")]  # fmt: skip
     other = [random_cell(policy, "t", "other", problems="qqqqqq") for policy in ("hard", "easy")]
@@ -238,36 +186,6 @@ def test_the_same_policy_trained_on_two_tasks_is_paired_on_a_test():
     ((key, row),) = paired_rows(of_t, of_u, random_cell("hard", "u", "near")).items()
     assert key == ("all", "slow", "all", "t", "far", "trained on", "u")
     assert interval_of(row, "difference") == expected_interval(of_t.rates(30) - of_u.rates(30))
-
-
-def test_tier_trends_compare_the_easiest_and_the_hardest_tier_in_points_and_in_log_odds():
-    trained = random_cell("hard")
-    (row,) = completions.tier_trends([trained])
-    assert [row[name] for name in ("easiest", "hardest", "problems", "seeds")] == ["1", "10", 2, 3]
-    sides, gains = (
-        (trained.base_rates(), trained.rates(30)),
-        trained.rates(30) - trained.base_rates(),
-    )
-    expected = statistics.contrast_interval(gains[:, :2], gains[:, 4:])
-    assert [row["points"], row["points_low"]] == pytest.approx([expected.estimate, expected.low])
-    logit = lambda rates: np.log(rates.mean() / (1 - rates.mean()))
-    easy, hard = (
-        logit(sides[1][:, tier]) - logit(sides[0][:, tier]) for tier in (slice(2), slice(4, 6))
-    )
-    assert row["log_odds_low"] < row["log_odds"] < row["log_odds_high"]
-    assert row["log_odds"] == pytest.approx(easy - hard) and abs(easy - hard) > 0.1
-
-
-def test_trends_need_two_tiers_in_order_and_log_odds_need_errors_and_right_answers():
-    assert (
-        completions.tier_trends(cells(tiers=dict(zip("abcd", ["easy", "easy", "hard", "hard"]))))
-        == []
-    )
-    assert completions.tier_trends(cells(tiers=dict.fromkeys("abcd", "1"))) == []
-    solved = {("all", "slow"): [{30: right(2, 1, 2, 0)}]}
-    (row,) = completions.tier_trends(cells(solved, {0: right(2, 1, 2, 1)}))
-    assert np.isnan([row["log_odds"], row["log_odds_low"]]).all()
-    assert row["points"] == pytest.approx(0 - -0.25)
 
 
 # --- kinds of gain, with a base model for each replicate
@@ -296,15 +214,6 @@ def replicates(sound: str | None = None, tiers: dict | None = None) -> list[Cell
     ]  # fmt: skip
 
 
-def test_each_replicate_is_compared_with_its_own_base():
-    rows = by_arm(completions.gains(replicates()))
-    # with policy hard, the replicates gain .25 and .5
-    assert (rows["hard", "slow"]["gain"], rows["hard", "slow"]["seeds"]) == (0.375, 2)
-    assert rows["easy", "slow"]["gain"] == pytest.approx(-0.5 / 4)
-    base = completions.accuracy(replicates())[0]
-    assert (base["step"], base["accuracy"], base["seeds"]) == (0, 0.5, 2)
-
-
 def test_new_solving_is_the_gain_on_problems_that_the_replicates_own_base_never_solved():
     rows = by_arm(completions.kinds(replicates()), "tier")
     hard, easy = rows["hard", "slow", None], rows["easy", "slow", None]
@@ -315,12 +224,6 @@ def test_new_solving_is_the_gain_on_problems_that_the_replicates_own_base_never_
     assert [easy[name] for name in parts] == pytest.approx([0, -0.5 / 4, 0])
 
 
-def test_kinds_are_also_computed_for_each_tier():
-    rows = completions.kinds(replicates(tiers={"a": "1", "b": "2"})[:1])
-    assert [row["tier"] for row in rows] == [None, "1", "2"]
-    assert [row["new_solving"] for row in rows] == pytest.approx([0.375, 0.5, 0.25])
-
-
 def test_where_steps_are_checked_a_lucky_answer_puts_no_problem_within_reach():
     with_sound = replicates(sound="b")  # every right answer to problem a is lucky
     assert with_sound[0].out_of_reach().tolist() == [[True, True], [True, False]]
@@ -329,10 +232,6 @@ def test_where_steps_are_checked_a_lucky_answer_puts_no_problem_within_reach():
     assert row["sound_share"] == pytest.approx(1.5 / 3.5)
     assert row["sound_gain"] + row["lucky_gain"] == pytest.approx(1.5 / 4)
     assert completions.reasons(replicates()) == []
-
-
-def test_without_reach_samples_there_are_no_kinds():
-    assert completions.kinds(cells()) == completions.base_pass_at_k(cells()) == []
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 9))
@@ -388,33 +287,3 @@ def test_leads_by_replicate_and_their_regression_equal_values_by_hand(tmp_path):
         row for row in explanations.lead_regressions(many) if row["predictor"] == "zero_share"
     ]
     assert (line["slope"], line["points"], line["model"]) == (pytest.approx(0.5), 5, "m")
-
-
-def test_the_gain_is_regressed_on_the_learnable_share_the_length_and_both():
-    shares, tokens = [0.1, 0.3, 0.2, 0.6, 0.5, 0.4], [50.0, 45, 48, 30, 41, 33]
-
-    def rows_of(name: str, values, test: str = "t", decoding: str = "sampled") -> list[dict]:
-        keys = {"model": "m", "task": "t", "eval_task": test, "recipe": "r", "step": 30}
-        return [
-            keys | {"policy": policy, "decoding": decoding, name: value}
-            for policy, value in zip("abcdef", values)
-        ]
-
-    gain = [0.5 - 0.01 * count for count in tokens]
-    gains = rows_of("gain", gain) + rows_of("gain", [9.0], test="other")
-    gains += rows_of("gain", [9.0], decoding="greedy")
-    learnable, lengths = rows_of("learnable", shares), rows_of("tokens_mean", tokens)
-    rows = {
-        (row["task"], row["predictor"], row["adjusted_for"]): row
-        for row in explanations.regressions(gains, learnable, lengths)
-    }
-    assert len(rows) == 2 * 5 and {row["cells"] for row in rows.values()} == {6}
-    assert rows["all", "tokens", None]["r_squared"] == pytest.approx(1)
-    assert rows["t", "tokens", "learnable"]["slope"] == pytest.approx(-0.01)
-    assert rows["t", "learnable", "tokens"]["slope"] == pytest.approx(0, abs=1e-9), (
-        "the length explains the whole gain"
-    )
-    correlation = np.corrcoef(shares, gain)[0, 1]
-    assert rows["t", "learnable", None]["r_squared"] == pytest.approx(correlation**2)
-    unknown = [row | {"tokens_mean": np.nan} for row in lengths]
-    assert explanations.regressions(gains, learnable, unknown) == []

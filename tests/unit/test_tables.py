@@ -5,8 +5,11 @@ values."""
 import re
 from collections.abc import Iterator
 
+import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import project_config
 from conftest import ROOT
@@ -29,6 +32,7 @@ from summarize import Tables
 
 CONFIG = project_config.config()
 ALL_TABLES = {*registry.SUMMARIES, *registry.JUDGED}
+SHARES = st.lists(st.floats(-0.5, 0.5), min_size=2, max_size=4)
 SUPPLEMENT = (ROOT / "paper/supplement.tex.j2").read_text()
 
 
@@ -98,6 +102,29 @@ def test_shares_are_formatted_in_percentage_points(share, points, signed, change
         change,
     )
     assert formats.with_interval(share, float("nan"), 0.1) == points
+
+
+@given(SHARES)
+def test_parts_as_printed_add_up_to_the_gain_as_printed(parts):
+    printed_parts = formats.round_parts(sum(parts), parts)
+    printed = lambda share: round(10 * float(formats.points(share).replace("\N{MINUS SIGN}", "-")))
+    assert sum(map(printed, printed_parts)) == printed(sum(parts))
+    assert all(
+        abs(shown_part - part) < 0.001 + 1e-9 for shown_part, part in zip(printed_parts, parts)
+    )
+
+
+def test_half_a_tenth_is_rounded_equally_by_numpy_and_python():
+    """NumPy rounds 0.0095 (0.95 points) to 1.0 points, Python to 0.9 points. Without `points`, a
+    text and a table could print different gains for the same row."""
+    for share in (n / 20_000 for n in range(-2_000, 2_000)):
+        assert formats.points(np.float64(share)) == formats.points(share)
+        printed_parts = formats.round_parts(np.float64(share), [share / 3, 2 * share / 3])
+        printed = [
+            round(10 * float(formats.points(part).replace("\N{MINUS SIGN}", "-")))
+            for part in (*printed_parts, share)
+        ]
+        assert sum(printed[:-1]) == printed[-1], share
 
 
 def test_constant_columns_are_in_the_caption_of_a_table_and_in_each_row_of_a_page():

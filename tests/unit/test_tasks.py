@@ -11,7 +11,7 @@ from hardgrpo.data import tasks
 from hardgrpo.data.question_ids import question_id
 from hardgrpo.runtime import files
 from hardgrpo.runtime.errors import UserError
-from in_process import check_refusal, prepare_task, run
+from in_process import prepare_task, run
 
 FILES = {"kind": "files", "train": "mine", "test": "mine"}
 REVISION = "0" * 40
@@ -63,22 +63,6 @@ def test_rows_of_a_table_become_problems_in_the_same_order(tmp_path):
     ]
 
 
-def test_a_table_and_json_lines_with_the_same_rows_give_the_same_problems(tmp_path):
-    rows = [
-        {"question": f"{n} + {n}?", "answer": str(2 * n), "tier": str(n % 3)} for n in range(12)
-    ]
-    table(tmp_path / "mine.csv", list(rows[0]), [row.values() for row in rows])
-    lines(tmp_path / "mine.jsonl", rows)
-    table_problems, line_problems = (
-        tasks.prepare("mine", FILES, "train", [str(tmp_path / f"mine.{kind}")])[0]
-        for kind in ("csv", "jsonl")
-    )
-    drop = lambda problems: [
-        {key: value for key, value in p.items() if key != "source"} for p in problems
-    ]
-    assert drop(table_problems) == drop(line_problems)
-
-
 def test_the_id_of_a_row_without_an_id_follows_from_its_question(tmp_path):
     table(
         tmp_path / "mine.csv",
@@ -88,19 +72,6 @@ def test_the_id_of_a_row_without_an_id_follows_from_its_question(tmp_path):
     problems, _ = tasks.prepare("mine", FILES, "test", [str(tmp_path / "mine.csv")])
     ids = ["x", question_id("b c?"), question_id("a?"), "0", question_id("b c?") + "-2"]
     assert [problem["id"] for problem in problems] == ids
-
-
-def test_problems_without_answers_are_accepted_only_with_option_unlabelled(tmp_path):
-    rows = [{"question": "a?"}, {"question": "b?", "answer": None}]
-    lines(tmp_path / "mine.jsonl", [*rows, {"question": "c?", "answer": "unreadable"}])
-    assert check_refusal(
-        prepare(tmp_path, FILES, "mine.jsonl", grader="number_lenient"),
-        "mine.jsonl: row 1: no column 'answer'",
-    )
-    done = prepare(tmp_path, FILES, "mine.jsonl", grader="number_lenient", unlabelled=True)
-    assert done.returncode == 0, done.stderr
-    answers = [row["answer"] for row in files.read_jsonl(tmp_path / "P.jsonl", {})]
-    assert answers == [None, None, "unreadable"]
 
 
 # --- datasets
@@ -146,11 +117,6 @@ def test_parts_are_concatenated_and_every_problem_records_its_origin(data):
     assert [p["tier"] for p in problems] == [1, 2, 3, 4, 5, 1, 1, 5]
 
 
-def test_two_tasks_with_one_dataset_have_the_same_ids(data):
-    source = MATHS | {"train": [part("one.jsonl")]}
-    assert problems_of(data, source, "brief") == problems_of(data, source, "long")
-
-
 def test_keep_numeric_changes_no_id_and_is_applied_after_the_problems_are_counted(data):
     source = MATHS | {"train": [part("one.jsonl")], "problems": 10}
     numeric, everything = problems_of(data, source | {"keep": "numeric"}), problems_of(data, source)
@@ -160,37 +126,6 @@ def test_keep_numeric_changes_no_id_and_is_applied_after_the_problems_are_counte
         match="no problems are left in the train split; check the files, and `rows` and `keep`",
     ):
         problems_of(data, MATHS | {"keep": "numeric", "train": [part("one.jsonl", {"every": 4})]})
-
-
-def test_another_number_of_rows_is_refused_with_both_numbers(data):
-    source = MATHS | {"train": [part("one.jsonl"), part("two.jsonl")], "problems": 17}
-    done = prepare(data, source, "one.jsonl", "two.jsonl")
-    assert check_refusal(
-        done,
-        "one.jsonl, two.jsonl: 16 problems, but the train split of task 'mine' has 17",
-        "truncated or is another version",
-    )
-    assert check_refusal(
-        prepare(data, MATHS | {"train": [part("one.jsonl", {"only": [10]})]}, "one.jsonl"),
-        "one.jsonl: `rows` of the task names row 10, but the 10 rows are numbered from 0",
-    )
-
-
-def test_problems_that_differ_from_the_lock_are_refused(data):
-    source = MATHS | {"train": [part("one.jsonl")]}
-    assert prepare(data, source, "one.jsonl", lock="inputs.lock").returncode == 0
-    lock, first_problems = (data / "inputs.lock").read_text(), (data / "P.jsonl").read_text()
-    assert json.loads(lock)["problems"]["mine"]["train"]["rows"] == 10
-    rows = files.read_jsonl(data / "one.jsonl", {})
-    rows[3]["answer"] = "33"
-    lines(data / "one.jsonl", rows)
-    assert check_refusal(
-        prepare(data, source, "one.jsonl", lock="inputs.lock"),
-        "problems: mine: train is not the file of inputs.lock",
-    )
-    assert (data / "inputs.lock").read_text() == lock and (
-        data / "P.jsonl"
-    ).read_text() == first_problems
 
 
 # --- reference answers that the grader cannot read
@@ -228,38 +163,24 @@ def test_up_to_one_in_a_hundred_unreadable_answers_are_left_out_and_more_are_ref
     ) == bool(unreadable)
 
 
-def test_a_problem_with_an_unreadable_answer_stays_in_the_task_but_is_neither_measured_nor_evaluated(
-    tmp_path,
-):
+def test_a_problem_with_an_unreadable_answer_is_neither_measured_nor_evaluated(tmp_path):
     rows = [{"question": f"q{n}", "answer": "none" if n == 42 else str(n)} for n in range(200)]
     lines(tmp_path / "mine.jsonl", rows)
     done = prepare(tmp_path, FILES, "mine.jsonl", grader="number_lenient")
-    assert done.returncode == 0 and len(files.read_jsonl(tmp_path / "P.jsonl", {})) == 200
-    assert (
-        f"1 of 200 problems: '{question_id('q42')}' (none); pass rates, subsets (except subsets by signals) and tests leave these problems out"
-        in done.stdout
-    )
-    answered = [
-        {"question": row["question"], "completions": [rf"\boxed{{{row['answer']}}}", "?"]}
-        for row in rows
-    ]
+    assert len(files.read_jsonl(tmp_path / "P.jsonl", {})) == 200
+    expected = {question_id(f"q{n}") for n in range(200)} - {question_id("q42")}
+    message = f"1 of 200 problems: '{question_id('q42')}' (none); pass rates, subsets"
+    assert message in done.stdout
+    answered = [{"question": row["question"], "completions": ["1", "?"]} for row in rows]
     lines(tmp_path / "R.jsonl", answered)
-    imported = run(
-        tmp_path, "import_recording", recording="R.jsonl", problems="P.jsonl", output="C.jsonl"
-    )
-    assert imported.returncode == 0
     common = {"problems": "P.jsonl", "grader": "number_lenient"}
-    done = run(tmp_path, "measure_difficulty", completions="C.jsonl", output="D.csv", **common)
-    measured = files.read_rows(tmp_path / "D.csv", {"id": str, "pass_rate": float})
-    assert {row["pass_rate"] for row in measured} == {
-        0.5
-    } and f"'{question_id('q42')}' (none)" in done.stdout
-    outputs = {"output": "E.csv.gz", "completions": "E.jsonl.gz"}
-    done = run(tmp_path, "grade_recording", recordings="R.jsonl", steps="0", **outputs, **common)
-    evaluated = files.read_rows(tmp_path / "E.csv.gz", {"id": str})
-    assert f"'{question_id('q42')}' (none)" in done.stdout
-    expected = {question_id(f"q{n}") for n in range(200) if n != 42}
-    assert {row["id"] for row in measured} == {row["id"] for row in evaluated} == expected
+    recorded = {"recording": "R.jsonl", "problems": "P.jsonl", "output": "C.jsonl"}
+    assert run(tmp_path, "import_recording", **recorded).returncode == 0
+    run(tmp_path, "measure_difficulty", completions="C.jsonl", output="D.csv", **common)
+    outputs = {"output": "E.csv", "completions": "E.jsonl.gz"}
+    run(tmp_path, "grade_recording", recordings="R.jsonl", steps="0", **outputs, **common)
+    for table in ("D.csv", "E.csv"):
+        assert {row["id"] for row in files.read_rows(tmp_path / table, {"id": str})} == expected
 
 
 # --- reading prepared problems

@@ -34,21 +34,6 @@ def parity_rows(monkeypatch, updates: dict, held_constant: list[str]) -> list[di
     return training.parity(updates, SimpleNamespace(held_constant=held_constant))
 
 
-def test_costs_of_training_are_means_over_seeds(monkeypatch):
-    rows = parity_rows(monkeypatch, updates_of(3, 3, 3, 3), ["updates", "prompts", "rollouts"])
-    names = ("policy", "seed", "updates", "prompts", "rollouts")
-    assert [[row[name] for name in names] for row in rows] == [
-        [policy, seed, 3, 24, 192] for seed in (0, 1) for policy in ("all", "low")
-    ]
-    seconds = {("m", "t", row["policy"], "slow", row["seed"]): 10.0 + row["seed"] for row in rows}
-    every, low = training.spent(rows, seconds)
-    names = ("policy", "tokens", "tokens_least", "tokens_most")
-    assert [every[name] for name in names] == ["all", 192 * 11, 192 * 10, 192 * 12]
-    names = ("seconds", "seconds_least", "seconds_most", "seeds")
-    assert [low[name] for name in names] == [10.5, 10.0, 11.0, 2]
-    assert training.spent([], {}) == []
-
-
 def test_a_difference_in_what_the_study_holds_constant_stops_the_summary_with_both_numbers(
     monkeypatch,
 ):
@@ -103,23 +88,6 @@ def test_labels_bought_by_hand(policy, chosen, recipe, log, labels, monkeypatch)
     monkeypatch.setattr(training.files, "read_json", lambda path: description)
     recipe = {"reward": "correct"} | recipe
     assert training.labels_bought("p/seed0.csv", recipe, pd.DataFrame(log)) == labels
-
-
-def test_the_rollouts_of_runs_with_a_selector_add_up():
-    updates = updates_of(3, 3, 3, 3)
-    for run, log in updates.items():
-        if run.policy == "low":
-            log[["kept", "replayed", "thrown_away", "labels", "trained"]] = [
-                [40.0, 0.0, 24.0, 8.0, 0.0],
-                [64, 8, 0, 2, 1],
-                [0, 0, 64, 0, 1],
-            ]
-    (row,) = training.rollouts(updates)
-    assert row == {
-        **{"model": "m", "task": "t", "policy": "low", "recipe": "slow", "seeds": 2},
-        **{"sampling_steps": 3, "updates": 2, "generated": 192, "kept": 104, "replayed": 8},
-        **{"thrown_away": 88, "labels": 10, "thrown_away_share": 88 / 192},
-    }
 
 
 def test_wall_time_is_read_from_timing_csv_and_is_nan_without_this_file(tmp_path, monkeypatch):
