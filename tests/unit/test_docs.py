@@ -20,7 +20,6 @@ from hardgrpo.grading import graders
 from hardgrpo.runtime import code
 from hardgrpo.selection import policies
 from hardgrpo.study import checks, configuration, load
-from pages import templates
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 CONFIG = project_config.config()
@@ -67,8 +66,16 @@ def yaml_blocks(text: str) -> list[str]:
     return re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
+def anchor(title: str) -> str:
+    """GitHub's link to a heading."""
+    letters = "".join(
+        character for character in title.lower() if character.isalnum() or character in " -_"
+    )
+    return letters.replace(" ", "-")
+
+
 def anchors(text: str) -> list[str]:
-    return [templates.anchor(title) for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
+    return [anchor(title) for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

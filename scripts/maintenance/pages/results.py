@@ -1,5 +1,5 @@
-"""docs/results.md, from the committed summaries: a section for each study of HEADINGS, with a table of its
-supplement, and the primary claims. The template reads single rows itself (`templates.fill`)."""
+"""docs/results.md, from the committed summaries: a section for each finished study, and the primary
+claims. The template reads single rows itself (`templates.fill`)."""
 
 from hardgrpo.analysis import statistics, summaries
 from hardgrpo.analysis.formats import change_interval as interval
@@ -21,18 +21,6 @@ from pathlib import Path
 
 import pandas as pd
 
-HEADINGS = {  # {study: its heading in docs/results.md}
-    "mini_confirm": "Study `mini_confirm`: hard or random, with enough replicates",
-    "mini_reference": "Study `mini_reference`",
-    "mini_truncation": "Study `mini_truncation`: what a completion limit alone does",
-    "mini_variants": "Study `mini_variants`: other recipes, cheap filters, and facts",
-    "mini_labels": "Study `mini_labels`: which prompts to annotate when none is annotated",
-    "mini_online": "Study `mini_online`: choosing prompts while training",
-    "mini_rates": "Study `mini_rates`: why greedy accuracy falls on arithmetic",
-    "small_real": "Study `small_real`: a published model, trained here",
-    "recordings": "Study `recordings`: the first paper's own completions",
-    "trajectories": "Study `trajectories`: groups while a real model trains",
-}
 # {study: the papers whose primary claims it tests}
 PAPERS_OF = {
     "mini_confirm": ["HE", "LDS"],
@@ -52,7 +40,6 @@ def values(root: Path, config: dict) -> dict:
     read = Paper(root, {}).rows
     recorded_table = recorded_gains(read("recordings/gains"), read("recordings/parts"))
     return {
-        "headings": HEADINGS,
         "populations": {
             study: population(config["models"], read(f"{study}/gains")) for study in TRAINED
         },
@@ -76,7 +63,7 @@ def page(root: Path, config: dict) -> str:
         **values(root, config),
         shown=functools.partial(shown, root, config),
         gains=lambda study, *decodings: gains_by_policy(read(f"{study}/gains"), decodings),
-        probe=" or ".join(sorted(probe_completions(config["tasks"], read("mini_online/chosen")))),
+        probe=probe_completions(config["tasks"], read("mini_online/chosen")),
     )
 
 
@@ -166,23 +153,25 @@ def gains_by_policy(gains: pd.DataFrame, decodings: list[str]) -> str:
     and decoding, in Markdown. A column of names that holds one value is left out."""
     frame = own_test_rows(gains)
     frame = frame[frame.policy.isin(SHOWN_POLICIES) & frame.decoding.isin(decodings)]
+    frame = frame.sort_values(
+        "decoding", key=lambda names: names.map(decodings.index), kind="stable"
+    )
+    texts = {
+        "base %": frame.base_accuracy.map(points),
+        "gain": [estimate(row, "gain") for row in each(frame)],
+    }
     keys = ["model", "task", "recipe", "decoding"]
-    names = [name for name in keys if frame[name].nunique() > 1]
-    lines = []
-    for decoding in decodings:
-        for key, rows in by(frame[frame.decoding == decoding], *keys):
-            line = {name: value for name, value in zip(keys, key) if name in names}
-            line["base %"] = points(rows.base_accuracy.iloc[0])
-            by_policy = {row.policy.item(): estimate(row, "gain") for row in each(rows)}
-            lines.append(line | {name: by_policy.get(name, "") for name in SHOWN_POLICIES})
-    gain_rows = pd.DataFrame(lines)
-    return table(gain_rows.loc[:, (gain_rows != "").any()])
+    lines = frame.assign(**texts).set_index([*keys, "base %", "policy"]).gain
+    lines = lines.unstack(fill_value="", sort=False).reset_index()
+    names = [name for name in keys if lines[name].nunique() > 1]
+    return table(lines[[*names, "base %", *(name for name in SHOWN_POLICIES if name in lines)]])
 
 
-def probe_completions(tasks: dict, chosen: pd.DataFrame) -> set[str]:
+def probe_completions(tasks: dict, chosen: pd.DataFrame) -> str:
     """The numbers of completions in probes of the whole pool of each task, without repetitions."""
     pools = chosen[chosen.policy == "pool"].itertuples()
-    return {f"{tasks[row.task]['probe']['samples'] * row.pool:.0f}" for row in pools}
+    counts = {f"{tasks[row.task]['probe']['samples'] * row.pool:.0f}" for row in pools}
+    return " or ".join(sorted(counts))
 
 
 def greedy_contrast(mcnemar: pd.DataFrame) -> str:

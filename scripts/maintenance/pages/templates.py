@@ -24,11 +24,3 @@ def estimate(rows: pd.DataFrame, column: str) -> str:
     """The value of a column in the only row, in points, with its interval."""
     ends = [paper.end(rows, column, ending) for ending in paper.ENDS]
     return change_interval(*(rows[name].item() for name in (column, *ends)))
-
-
-def anchor(title: str) -> str:
-    """GitHub's link to a heading."""
-    letters = "".join(
-        character for character in title.lower() if character.isalnum() or character in " -_"
-    )
-    return letters.replace(" ", "-")
