@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hardgrpo.analysis.decomposition import decompose
 from hardgrpo.analysis.formats import interval, points, round_parts, signed, signed_interval
 from hardgrpo.choice import recordings
 from hardgrpo.choice.recordings import Columns, Recorded
@@ -325,8 +326,10 @@ def summarise(prompts: list[Prompt]) -> dict:
         ]
     )
     means, number = rates.mean(axis=0), len(prompts)
-    estimates = decompose(*means)
-    left_out = np.array([decompose(*row) for row in (rates.sum(axis=0) - rates) / (number - 1)])
+    parts_and_gain = lambda row: (*decompose(*row), row[3] - row[1])
+    estimates = parts_and_gain(means)
+    left_out = (rates.sum(axis=0) - rates) / (number - 1)
+    left_out = np.array(list(map(parts_and_gain, left_out)))
     errors = (number - 1) / math.sqrt(number) * left_out.std(axis=0, ddof=1)
     parts = {}
     for name, estimate, error in zip(("finishing", "correctness", "gain"), estimates, errors):
@@ -351,15 +354,6 @@ def summarise(prompts: list[Prompt]) -> dict:
         },
         "pass_rates": {p.name: [p.before.rate(CORRECT), p.after.rate(CORRECT)] for p in prompts},
     }
-
-
-def decompose(s0: float, c0: float, s1: float, c1: float) -> tuple[float, float, float]:
-    """(finishing, correctness, their sum: the gain c1 - c0) from the shares of completions with an
-    answer (s) and of correct completions (c), before (0) and after (1); as
-    `analysis.statistics.decompose`, which needs SciPy."""
-    a0, a1 = c0 / s0 if s0 else None, c1 / s1 if s1 else None
-    a0, a1 = (a1 or 0.0) if a0 is None else a0, (a0 or 0.0) if a1 is None else a1
-    return (s1 - s0) * (a0 + a1) / 2, (a1 - a0) * (s0 + s1) / 2, c1 - c0
 
 
 def student_t(freedom: int) -> float:
