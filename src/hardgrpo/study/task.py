@@ -84,8 +84,8 @@ class Columns(Strict):
 
 
 class Files(Strict):
-    """Problems from local files: JSON Lines, CSV or TSV (with commas, semicolons, tabs or vertical
-    bars), or BIG-Bench-Hard's JSON."""
+    """Problems from local files: JSON Lines, JSON, CSV or TSV (with commas, semicolons, tabs or
+    vertical bars), Parquet, or a text with a problem in each line; texts may be compressed."""
 
     kind: Literal["files"]
     """The problems come from local files."""
