@@ -87,14 +87,23 @@ def test_a_random_choice_needs_neither_answers_nor_samples(chosen):
     assert exported == [("", "random")] * 3
 
 
-def test_an_annotated_file_without_the_column_of_answers_is_reported(tmp_path):
+def test_answers_are_read_from_their_column_without_spaces_around_them(tmp_path):
     """Further faults of annotated files: tests/refusals.yaml."""
     files.write_jsonl(tmp_path / "P.jsonl", [{"id": "p", "question": "q", "answer": None}])
-    (tmp_path / "A.csv").write_text(f"prompt_id,solution\n{question_id('q')},1\n")
-    options = {"problems": "P.jsonl", "annotated": "A.csv", "column": "answer"}
-    done = run(tmp_path, "read_annotated", **options, grader="final_word", output="out.jsonl")
-    assert_refused(done, "A.csv: row 2: no column 'answer'; found prompt_id, solution")
+    options = {
+        "problems": "P.jsonl",
+        "annotated": "A.csv",
+        "column": "answer",
+        "output": "out.jsonl",
+    }
+    read = lambda: run(tmp_path, "read_annotated", grader="final_word", **options)
+    (tmp_path / "A.csv").write_text(f"prompt_id,solution\n{question_id('q')},red\n")
+    assert_refused(read(), "A.csv: row 2: no column 'answer'; found prompt_id, solution")
     assert not (tmp_path / "out.jsonl").exists()
+    (tmp_path / "A.csv").write_text(f"prompt_id,answer\n{question_id('q')}, red \n")
+    assert read().returncode == 0
+    (problem,) = files.read_jsonl(tmp_path / "out.jsonl", {"id": str, "answer": str})
+    assert (problem["id"], problem["answer"]) == ("p", "red")
 
 
 # --- training on the annotated prompts
