@@ -128,17 +128,6 @@ def test_beta_keeps_the_posterior_of_its_paper():
     assert (selector.a[3], selector.b[3]) == (6.0, 8.0)
 
 
-def test_skip_samples_prompts_with_equal_rewards_ever_less_often():
-    """Half of the prompts have only right rollouts, a quarter only wrong rollouts. Both kinds of
-    prompts are sampled less and less often, but are never excluded."""
-    rates = [1.0] * 100 + [0.0] * 50 + [0.5] * 50
-    drawn = simulate(make_selector("skip", rates), rates, 300)
-    mixed = [np.mean(rates_of(part, rates) == 0.5) for part in (drawn[:25], drawn[-100:])]
-    assert abs(mixed[0] - 0.25) < 0.08  # the first epoch samples the whole pool
-    assert mixed[1] > 0.6
-    assert (rates_of(drawn[-100:], rates) != 0.5).any()
-
-
 def test_skip_takes_every_prompt_that_it_has_not_seen():
     selector = make_selector("skip", explore=0.01, least=0.01)
     batch = selector.ask(1, len(SPREAD))

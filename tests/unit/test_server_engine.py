@@ -3,8 +3,6 @@ failures."""
 
 import json
 import os
-import random
-import signal
 import ssl
 import subprocess
 import sys
@@ -15,13 +13,13 @@ import pytest
 
 import in_process
 from command_line import format_options
-from conftest import NIGHTLY, path_of
+from conftest import path_of
 from hardgrpo.runtime import files, provenance
 from hardgrpo.sampling import server_engine
 from hardgrpo.sampling.answers import AnswerFile
 from hardgrpo.sampling.requests import Request
 from in_process import check_refusal
-from model_server import CUT, WORDS, at_random, completions_of, refusal
+from model_server import WORDS, completions_of, refusal
 from text_tables import rows_of
 
 PROMPTS = 6
@@ -143,6 +141,9 @@ def test_no_more_requests_than_allowed_are_sent_at_a_time(study, model_server):
     assert model_server.most_in_flight == 2 and len(model_server.connections) <= 2
 
 
+# --- stored answers ---
+
+
 def test_an_evaluation_of_a_server_has_samples_and_greedy_completions(study, model_server):
     arguments = ["--grader", "final_word", "--greedy", "--completions", "texts.jsonl"]
     process = run(study, model_server.url, program="evaluate", samples=2, arguments=arguments)
@@ -166,18 +167,6 @@ def test_an_early_stopped_probe_of_a_server_uses_the_stored_completions_of_the_f
     full = {(row["id"], row["sample"]): row for row in read_probe(study)}
     early = read_probe(study, "probe_early.jsonl")
     assert all(full[row["id"], row["sample"]] == row for row in early)
-
-
-# --- stored answers ---
-
-
-def test_a_finished_probe_is_repeated_without_a_request(study, model_server):
-    assert run(study, model_server.url).returncode == 0
-    first = (study / "probe.jsonl").read_bytes()
-    count = len(model_server.requests)
-    (study / "probe.jsonl").unlink()
-    assert run(study, model_server.url).returncode == 0
-    assert len(model_server.requests) == count and (study / "probe.jsonl").read_bytes() == first
 
 
 @pytest.mark.parametrize(
@@ -213,69 +202,6 @@ def test_with_more_samples_or_prompts_only_the_additional_samples_are_requested(
     assert sorted(body["n"] for body in model_server.requests) == [2] * PROMPTS + [6]
 
 
-def kill_at_random(study, model_server, kills, **options) -> int:
-    """Start the probe and kill it at a random time, `kills` times; then run it to its end. A kill
-    comes only after the probe has sent new requests and before it has ended. Return the number of
-    kills at which requests were in flight."""
-    rng, kills_in_flight = random.Random(kills), 0
-    for number in range(kills + 1):
-        process = subprocess.Popen(
-            command(model_server.url, **options), cwd=study, env=os.environ | {"PYTHONPATH": SOURCES},
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        if number < kills:
-            expected_requests = len(model_server.requests) + rng.randint(1, 6)
-            while process.poll() is None and len(model_server.requests) < expected_requests:
-                time.sleep(0.002)
-            time.sleep(rng.uniform(0, 0.05))
-            kills_in_flight += model_server.in_flight > 0
-            process.send_signal(signal.SIGKILL)
-        _, errors = process.communicate()
-        status = -signal.SIGKILL if number < kills else 0
-        assert process.returncode == status, f"start {number + 1} of the probe: {errors}"
-    return kills_in_flight
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("program", "ignores_n"), [("probe", False), ("probe", True), ("probe_early", False)]
-)
-def test_killed_probes_resume_to_the_file_of_an_undisturbed_probe_and_repeat_no_answered_request(
-    study, model_server, program, ignores_n
-):
-    kills, concurrency = (4 if NIGHTLY else 3), 3
-    write_pool(study, (2 if ignores_n else 12) * kills + PROMPTS)
-    failures = [CUT, (500, "<html>Error</html>"), refusal("busy", 503), "<html></html>"]
-    unreliable = at_random(0.2, 7, failures)
-    as_read_by_server = lambda body: body | ({"n": 1} if ignores_n else {})
-
-    def answer(body, number):
-        time.sleep(0.05)
-        return unreliable(as_read_by_server(body), number)
-
-    model_server.answer = answer
-    options = {"server": {"concurrency": concurrency}, "samples": 8, "program": program}
-    options |= {"arguments": [*STOP, "--batch", "8"]} if program == "probe_early" else {}
-    kills_in_flight = kill_at_random(study, model_server, kills, **options)
-    print(
-        f"{kills_in_flight} of {kills} kills came while requests were in flight; {len(model_server.requests)} requests, {len(model_server.answered)} answered"
-    )
-    killed = (study / f"{program}.jsonl").read_bytes()
-    (store,) = (study / "state").rglob("answers.jsonl")
-    # the last line of a killed program may be incomplete
-    lines = [line.rpartition("\t")[0] for line in store.read_text().splitlines()]
-    answers = [json.loads(line)["completions"] for line in lines if line.endswith("}")]
-    keys = [key for completions in answers for key in completions]
-    assert len(keys) == len(set(keys)), "a stored completion was requested again"
-    # only answers that were in flight to a killed program are lost
-    assert len(model_server.answered) - len(answers) <= concurrency * kills
-    for path in (study / "state").rglob("*"):
-        path.is_file() and path.rename(study / f"{path.name}.old")
-    model_server.answer = lambda body, number: completions_of(as_read_by_server(body))
-    assert run(study, model_server.url, **options).returncode == 0
-    assert (study / f"{program}.jsonl").read_bytes() == killed
-
-
 def test_a_damaged_line_of_the_store_is_sampled_again(study, model_server):
     assert run(study, model_server.url).returncode == 0
     (store,) = (study / "state").rglob("answers.jsonl")
@@ -288,32 +214,6 @@ def test_a_damaged_line_of_the_store_is_sampled_again(study, model_server):
     assert len(model_server.requests) == 2
     model_server.requests.clear()
     assert run(study, model_server.url).returncode == 0 and model_server.requests == []
-
-
-def test_an_interrupted_probe_gives_a_one_line_error_and_keeps_the_received_completions(
-    study, model_server
-):
-    def answer(body, number):
-        time.sleep(0 if number < 2 else 30)
-        return completions_of(body)
-
-    model_server.answer = answer
-    process = subprocess.Popen(
-        command(model_server.url, server={"concurrency": 2}), cwd=study, env=os.environ | {"PYTHONPATH": SOURCES},
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    while len(model_server.requests) < 4:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    assert (
-        process.communicate()[1] == "error: interrupted; start the same command again to resume\n"
-        and process.returncode == 1
-    )
-    model_server.answer = lambda body, number: completions_of(body)
-    model_server.requests.clear()
-    assert (
-        run(study, model_server.url).returncode == 0 and len(model_server.requests) == PROMPTS - 2
-    )
 
 
 # --- failures of servers ---
@@ -365,6 +265,9 @@ def test_a_wrong_address_proxy_or_certificate_file_is_reported(study, url, varia
     assert "verysecret" not in line and ("HTTPS_PROXY" not in env or "65535" not in line)
 
 
+# --- money ---
+
+
 def test_a_server_that_ignores_n_is_asked_for_each_sample(study, model_server):
     model_server.answer = lambda body, number: completions_of(body | {"n": 1})
     process = run(study, model_server.url, server={"concurrency": 1})
@@ -372,9 +275,6 @@ def test_a_server_that_ignores_n_is_asked_for_each_sample(study, model_server):
     assert len(model_server.requests) == 4 * PROMPTS
     # every sample has its own seed
     assert len({body["seed"] for body in model_server.requests}) == 4 * PROMPTS
-
-
-# --- money ---
 
 
 def test_jobs_at_the_same_time_share_the_limit_of_money(study, model_server):
