@@ -17,6 +17,7 @@ import pytest
 import project_config
 from hardgrpo.study import memory, study_checks
 from hardgrpo.study.configuration import Configuration
+from hardgrpo.study.model import TrainingGpus
 from hardgrpo.study.recipe import Recipe
 from hardgrpo.study.study import Study
 
@@ -164,6 +165,15 @@ def test_the_message_about_too_little_memory_for_vllm_names_a_share_that_is_enou
     assert shortage(share) is None
 
 
+def test_vllm_cannot_get_more_memory_than_a_gpu_has():
+    shape = CHECKED.models["qwen3-14b"].shape.model_copy(update={"layers": 120})
+    keys = {"beta": 0.0, "optimiser": "paged_adamw_8bit"}
+    recipe = CHECKED.recipes["as_written_full"].model_copy(update=keys)
+    gpus = TrainingGpus(count=8, micro_batch=1, vllm_memory=0.2, vllm_sleep=True)
+    text = memory.shortage(shape, recipe, 250, gpus, "the run")
+    assert "vLLM needs" in text and "set vllm_memory" not in text
+
+
 def memory_shortages(config: dict, study: str) -> list[str]:
     """The places of the configuration that a study's shortages name."""
     study = Study.of(config["studies"][study])
@@ -211,6 +221,13 @@ def test_memory_on_a_cpu_equals_a_calculation_by_hand():
     assert 32 * memory.trained_row_bytes(shape, recipe, 300) > 30 * GB
     assert 5 < memory.cpu_training_memory(shape, recipe, 200) < 8
     assert 5 < memory.cpu_sampling_memory(shape, 400, 512) < 8
+
+
+@pytest.mark.parametrize(
+    "row_bytes, rows, expected", [(1e9, 8, 4), (1e9, 3, 3), (1e6, 512, 512), (1e12, 8, 1)]
+)
+def test_a_cpu_computes_as_many_rows_at_once_as_fit(row_bytes, rows, expected):
+    assert memory.rows_at_once(row_bytes, rows) == expected
 
 
 @pytest.mark.parametrize(
