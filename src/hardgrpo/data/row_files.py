@@ -5,9 +5,11 @@ split of a dataset of the hub. Texts may be compressed (.gz, .bz2, .xz, .zst).""
 
 import bz2
 import contextlib
+import gzip
 import json
 import lzma
 import re
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -205,19 +207,20 @@ def _one_split(path: str, dataset, split: str | None):
 def read_text(path: Path) -> str:
     """The text of a file, which may be compressed. Raise a `UserError` if it is damaged or not
     UTF-8 (or UTF-16 with a byte order mark)."""
-    if not path.name.lower().endswith(COMPRESSIONS[1:]):
+    ending = path.suffix.lower()
+    if ending not in COMPRESSIONS:
         return files.read_user_text(path)
+    data = files.read_bytes(path)
     try:
-        if path.name.lower().endswith(".zst"):
+        if ending == ".zst":
             import pyarrow as pa  # slow to import, and every dry-run imports this module
 
-            with pa.OSFile(str(path)) as file, pa.CompressedInputStream(file, "zstd") as stream:
+            with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
                 data = stream.read()
         else:
-            module = bz2 if path.name.lower().endswith(".bz2") else lzma
-            data = module.decompress(path.read_bytes())
+            data = {".gz": gzip, ".bz2": bz2, ".xz": lzma}[ending].decompress(data)
         return data.decode("utf-8-sig")
-    except (OSError, EOFError, ValueError, lzma.LZMAError) as error:
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
         raise UserError(
             f"{path}: the file is truncated, damaged or not UTF-8 text ({error}); make it again"
         ) from None

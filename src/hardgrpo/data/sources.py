@@ -55,6 +55,8 @@ def _gsm8k(row: dict) -> dict:
 def _choices(row: dict) -> dict:
     """BIG-Bench-Hard: the input ends with the options, the target is '(A)'. The tier is the number
     of options."""
+    if row["input"] is None:
+        raise KeyError("input")
     question = str(row["input"])
     tier = len(re.findall(r"^\([A-Z]\) ", question, re.MULTILINE))
     return {"question": question, "answer": row["target"], "tier": tier}
