@@ -1,6 +1,7 @@
 """The agreement of a local study with its committed reference."""
 
 import math
+import random
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,15 @@ def test_differences_are_paired_by_seed_and_have_an_interval_of_students_t():
     assert (row["difference_low"], row["difference_high"]) == pytest.approx(ends)
 
 
+def test_equal_runs_agree_and_one_seed_has_no_interval():
+    runs = rows({0: 0.1, 1: 0.2}) + rows({0: 0.3}, policy="easy")
+    equal, single = agreement.compare(runs, runs)
+    for row in (equal, single):
+        assert (row["difference"], row["leaves_zero_out"]) == (0, False)
+    assert (equal["difference_low"], equal["difference_high"]) == (0, 0)
+    assert math.isnan(single["difference_low"])
+
+
 def test_cells_without_a_common_seed_are_kept_and_not_compared():
     """A study whose configuration has changed may have cells that its reference lacks, and lack
     cells of the reference."""
@@ -49,6 +59,18 @@ def test_cells_without_a_common_seed_are_kept_and_not_compared():
     for row in comparison[1:]:
         assert math.isnan(row["difference"]) and math.isnan(row["difference_low"])
         assert row["leaves_zero_out"] is False
+
+
+def test_intervals_of_equal_expected_gains_exclude_zero_in_about_five_percent_of_cases():
+    chance = random.Random(1)
+    draw = lambda: [
+        row
+        for number in range(2000)
+        for row in rows({seed: chance.gauss(0.1, 0.02) for seed in range(3)}, policy=str(number))
+    ]
+    exclusions = sum(row["leaves_zero_out"] for row in agreement.compare(draw(), draw()))
+    # the expected number is 100 of 2,000; the limits are four standard deviations away from 100
+    assert 60 <= exclusions <= 140
 
 
 @pytest.mark.slow

@@ -127,6 +127,16 @@ def test_numbers_of_weights_of_model_and_adapter_equal_those_of_real_modules(kin
     assert memory.adapter_parameters(CHECKED.models["phi-4"].shape, 32) == 111_411_200
 
 
+def test_memory_of_sft_includes_neither_vllm_nor_a_reference_policy():
+    model, task = CHECKED.models["phi-4"], CHECKED.tasks["gsm8k"]
+    sft, grpo = (
+        memory.run_memory(model, CHECKED.recipes[recipe], task) for recipe in ("sft", "as_written")
+    )
+    assert sft["vllm"] == sft["reference"] == 0 and grpo["vllm"] > 0
+    assert all(sft[key] == grpo[key] for key in ("weights", "optimiser", "activations"))
+    assert sft["total"] < grpo["total"]
+
+
 def test_a_gpu_samples_as_many_rows_at_once_as_fit_into_its_memory(monkeypatch):
     """Qwen3-4B in bf16 on GPUs of 16, 80 and 141 GiB: a row with 1,424 tokens has 0.2 GB of keys
     and values."""

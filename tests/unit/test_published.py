@@ -167,3 +167,8 @@ def test_one_published_number_differs_from_the_recordings_as_its_note_says():
         ("gsm8k_hard_test", "finishing_share")
     ]
     assert all(row["inside"] in (True, None) for row in rows)
+
+
+def test_a_number_is_the_same_if_it_rounds_to_the_printed_digits():
+    is_equal = lambda value: compare(gains=[gain_row(value)])[0]["same_when_rounded"]
+    assert is_equal(0.34194) and not is_equal(0.3421)

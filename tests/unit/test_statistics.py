@@ -4,12 +4,21 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
+from statsmodels.stats import multitest
 
 from hardgrpo.analysis import statistics
+
+SHARES = st.floats(0, 1)
+
+
+@given(SHARES, SHARES, SHARES, SHARES)
+def test_finishing_and_correctness_add_up_to_the_gain(s0, a0, s1, a1):
+    finishing, correctness = statistics.decompose(s0, s0 * a0, s1, s1 * a1)
+    assert finishing + correctness == pytest.approx(s1 * a1 - s0 * a0, abs=1e-12)
 
 
 @given(st.integers(1, 4), st.integers(2, 20), st.randoms(use_true_random=False))
@@ -98,7 +107,6 @@ def test_the_interval_by_hand():
     )
     interval = statistics.mean_interval(values)
     assert (interval.high - interval.low) / 2 == pytest.approx(half, rel=1e-9)
-    assert np.isnan(statistics.seeds_interval(np.array([0.4])).low), "one seed gives no interval"
 
 
 @pytest.mark.parametrize("seeds", [3, 10])
@@ -158,6 +166,19 @@ def test_p_values_equal_those_of_t_tests():
     assert np.isnan(statistics.p_value(statistics.components(np.ones((3, 1)))))
 
 
+def test_the_components_of_many_studies_equal_those_of_each_study():
+    values = np.random.default_rng(3).random((4, 2, 3, 7))
+    many = statistics.components(values)
+    for i, j in itertools.product(range(4), range(2)):
+        components = statistics.components(values[i, j])
+        assert (many.over_seeds[i, j], many.over_problems[i, j]) == pytest.approx(
+            (components.over_seeds, components.over_problems)
+        )
+    assert statistics.p_value(many)[1, 1] == pytest.approx(
+        statistics.p_value(statistics.components(values[1, 1]))
+    )
+
+
 def test_holm_and_mcnemar_by_hand():
     assert statistics.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert statistics.holm([0.02, np.nan, 0.6])[[0, 2]] == pytest.approx([0.04, 0.6]) and np.isnan(
@@ -168,6 +189,34 @@ def test_holm_and_mcnemar_by_hand():
         "p is twice the probability that at most 1 of 5 coin tosses is heads, (1 + 5)/32"
     )
     assert statistics.mcnemar(grades, grades) == (0, 0, 1.0)
+
+
+@pytest.mark.slow  # statsmodels takes 0.2 s a call
+@settings(max_examples=10)
+@given(
+    arrays(
+        float, st.integers(0, 12), elements=st.floats(0, 1) | st.sampled_from([0.01, 0.5, np.nan])
+    )
+)
+def test_holm_p_values_equal_those_of_statsmodels(p_values):
+    has_p = ~np.isnan(p_values)
+    expected = multitest.multipletests(p_values[has_p], method="holm")[1] if has_p.any() else []
+    corrected = statistics.holm(p_values)
+    assert corrected[has_p].tolist() == list(expected) and np.isnan(corrected[~has_p]).all()
+
+
+def test_pooled_variance_over_seeds_by_hand():
+    # two policies, two seeds
+    values = np.array([[0.1, 0.3], [0.2, 0.6]])[..., None].repeat(5, axis=-1)
+    assert statistics.pooled_over_seeds(values, differences=False) == (
+        pytest.approx((0.02 + 0.08) / 2 / 2),
+        2,
+    )
+    over_seeds, df = statistics.pooled_over_seeds(values, differences=True)
+    assert (over_seeds, df) == (
+        pytest.approx(statistics.components(values[0] - values[1]).over_seeds),
+        1,
+    ), "with two policies, the pooled variance is that of their difference"
 
 
 def test_the_smallest_detectable_difference_is_detected_in_four_of_five_studies():
@@ -248,6 +297,10 @@ def test_regression_on_two_predictors_by_hand():
     assert all(np.isnan(slope.estimate) for slope, _ in flat) and np.isnan(
         statistics.joint_r_squared(x[:3], y[:3])
     )
+
+
+def test_one_seed_gives_no_interval_for_new_seeds():
+    assert np.isnan(statistics.seeds_interval(np.array([0.4])).low)
 
 
 def test_r_squared():

@@ -114,6 +114,20 @@ def test_parts_as_printed_add_up_to_the_gain_as_printed(parts):
     )
 
 
+def test_an_interval_without_width_is_not_shown():
+    assert (
+        formats.with_interval(0.0, 0.0, 0.0) == "0.0"
+        and formats.change_interval(0.0, 0.0, 0.0) == "+0.0"
+    )
+    assert formats.with_interval(0.031, 0.012, 0.05) == "3.1 [1.2, 5.0]"
+    assert formats.change_interval(0.031, None, None) == "+3.1"
+
+
+def test_a_slope_is_printed_with_its_interval_if_it_has_one():
+    assert formats.hundredths(0.612, 0.2, 0.8) == "0.61 [0.20, 0.80]"
+    assert formats.hundredths(0.612) == formats.hundredths(0.612, np.nan, np.nan) == "0.61"
+
+
 def test_half_a_tenth_is_rounded_equally_by_numpy_and_python():
     """NumPy rounds 0.0095 (0.95 points) to 1.0 points, Python to 0.9 points. Without `points`, a
     text and a table could print different gains for the same row."""

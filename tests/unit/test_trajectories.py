@@ -60,6 +60,31 @@ def test_the_first_epochs_of_each_prompt_are_separated_from_later_epochs_in_any_
         trajectory_files.split(prompts, 3, "T.csv")
 
 
+def test_a_stretch_covers_the_same_share_of_epochs_of_every_prompt():
+    """One prompt has 20 epochs, the other 13. The groups of the second prompt are mixed only
+    in the prompt's first 7 epochs."""
+    rows = [{"id": "long", "epoch": e, "correct": 4, "rollouts": 4} for e in range(20)]
+    rows += [
+        {"id": "short", "epoch": e, "correct": 1 if e < 7 else 0, "rollouts": 4} for e in range(13)
+    ]
+    (stretch, table), *parts = trajectory_groups.by_stretch(pd.DataFrame(rows))
+    assert stretch == (None, 0.0, 1.0) and list(table.epochs) == [20, 13]
+    assert table.mixed.to_dict() == {"long": 0, "short": pytest.approx(7 / 13)}
+    assert table.pass_rate["long"] == 1
+    assert [key for key, _ in parts] == [(n + 1, n / 10, (n + 1) / 10) for n in range(10)]
+    epochs = [(part.epochs["long"], part.epochs["short"]) for _, part in parts]
+    assert {count for count, _ in epochs} == {2} and sum(count for _, count in epochs) == 13
+    assert [part.mixed["short"] for _, part in parts[:5]] == [1] * 5
+    assert [part.all_wrong["short"] for _, part in parts[6:]] == [1] * 4
+    fewest = trajectory_groups.by_stretch(pd.DataFrame(rows[:20] + rows[20:23]))
+    assert len(fewest) == 1 + 3, "the prompt with the fewest epochs has three"
+
+
+def test_a_prompt_is_weighted_by_the_share_of_seeds_that_chose_the_prompt():
+    shares = trajectory_groups.selection_shares([["a", "b"], ["b", "c"]])
+    assert shares.to_dict() == {"a": 0.5, "b": 1.0, "c": 0.5}
+
+
 def test_the_jackknife_interval_of_a_mean_is_students_interval():
     values = np.random.default_rng(0).random(30)
     interval = statistics.jackknife(
