@@ -2,8 +2,8 @@
 tests notice: `make nightly`, or `.venv/bin/python tests/mutations.py --number 40 --seed 7`.
 
 Each change is made in a clone of the last commit. The clone runs the unit tests of the changed
-module's package, up to the first failure. A change that no test notices may be equivalent to the original;
-otherwise it needs a test.
+module's package and the test of exact tables, up to the first failure. A change that no test
+notices may be equivalent to the original; otherwise it needs a test.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def replace(source: str, node: ast.expr, new: str) -> str:
 
 def related_tests(module: Path) -> list[str]:
     """The unit tests that import a module's package, those that import the module itself first; all
-    unit tests if none does."""
+    unit tests if none does. Then the exact tables of made-up studies."""
     package, name = module.parent.name, module.stem
     imports_module = re.compile(
         rf"hardgrpo\.{package}\.{name}\b|from hardgrpo\.{package} import [^\n]*\b{name}\b"
@@ -80,7 +80,8 @@ def related_tests(module: Path) -> list[str]:
     texts = {path: path.read_text() for path in (ROOT / "tests/unit").glob("test_*.py")}
     related = [path for path, text in texts.items() if f"hardgrpo.{package}" in text]
     related.sort(key=lambda path: (not imports_module.search(texts[path]), path.name))
-    return [str(path.relative_to(ROOT)) for path in related] or ["tests/unit"]
+    unit_tests = [str(path.relative_to(ROOT)) for path in related] or ["tests/unit"]
+    return [*unit_tests, "tests/end_to_end/test_exact_tables.py"]
 
 
 def first_failure(folder: Path, tests: list[str]) -> str:
