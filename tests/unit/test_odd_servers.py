@@ -320,7 +320,7 @@ def test_a_server_that_does_not_accept_connections_is_not_called_slow_and_costs_
             client.setblocking(False)
             client.connect_ex(listener.getsockname())
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-        line = fails(None, "no connection", "(4 tries)", url=url, price=PRICE)
+        line = fails(None, "no connection (timed out)", "(4 tries)", url=url, price=PRICE)
         assert "600" not in line and sample.facts["money"] == 0
         fails(None, url=url, timeout=0.3, price=PRICE)
         assert sample.facts["money"] == 0

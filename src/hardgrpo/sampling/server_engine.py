@@ -594,4 +594,6 @@ def first_cause(error: BaseException) -> str:
     while isinstance(error, ExceptionGroup) or error.__cause__ or error.__context__:
         is_group = isinstance(error, ExceptionGroup)
         error = error.exceptions[0] if is_group else error.__cause__ or error.__context__
+        if isinstance(error, asyncio.CancelledError):  # the client's limit of time
+            return "timed out"
     return str(error) or type(error).__name__
