@@ -225,12 +225,12 @@ def test_a_table_without_a_header_keeps_its_first_prompt(choose, folder):
     assert choose("t.csv", "--budget", 1).is_refused("names of columns")
 
 
-@pytest.mark.parametrize("name", ["s.xlsx", "s.parquet", "s.jsonl.gz", "s.jsonl.zst", "s.json", "saved", "owner/name"])  # fmt: skip
+@pytest.mark.parametrize("name", ["s.xlsx", "s.parquet", "s.jsonl.gz", "s.jsonl.zst", "s.json", "saved", ".", "owner/name"])  # fmt: skip
 def test_an_unreadable_file_is_reported_in_one_line(choose, folder, name, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     if name == "saved":
         (folder / name).mkdir()
-    elif "/" not in name:
+    elif "." in name[1:]:
         (folder / name).write_bytes(b"PAR1 and not more\x00\xff")
     assert choose(name, "--budget", 1).is_refused(name)
 

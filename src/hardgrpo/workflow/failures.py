@@ -16,7 +16,8 @@ class WorkflowError(exceptions.WorkflowError):
     """An error that a user can cause. Snakemake prints only its message, because it does not find
     the places in the code that an error has passed."""
 
-    __traceback__ = None
+    # A property, because contextlib assigns the traceback of an error that passes a `with` block.
+    __traceback__ = property(lambda self: None, lambda self, traceback: None)
 
 
 def raises_workflow_error(function: Callable[P, T]) -> Callable[P, T]:
