@@ -75,18 +75,21 @@ def stem(path: str | Path) -> str:
 def read_file(path: str | Path, may_lack_header: bool = False) -> Rows:
     """The rows of a file. With `may_lack_header`, a table is read as by `read`. Raise a `UserError`
     if the file cannot be read or has no rows."""
-    path = Path(path)
+    return _with_rows(_read_file(Path(path), may_lack_header))
+
+
+def _read_file(path: Path, may_lack_header: bool) -> Rows:
     name = path.name.lower()
     is_compressed = name.endswith(COMPRESSIONS)
     ending = Path(name.rpartition(".")[0] if is_compressed else name).suffix
     if ending == ".parquet":
-        return _with_rows(_of_table(str(path), "Parquet", read_parquet(path)))
+        return _of_table(str(path), "Parquet", read_parquet(path))
     if ending in (".csv", ".tsv"):
-        return _with_rows(_read_table(path, ending, may_lack_header))
+        return _read_table(path, ending, may_lack_header)
     if ending == ".txt":
-        return _with_rows(_read_lines(path))
+        return _read_lines(path)
     if ending in (".jsonl", ".ndjson", ".jl", ".json"):
-        return _with_rows(_read_json(path, ending))
+        return _read_json(path, ending)
     is_sheet = ending in (".xlsx", ".xls", ".ods", ".numbers")
     remedy = "save the sheet as CSV UTF-8" if is_sheet else EXPECTED
     raise UserError(f"{path}: unknown kind of file '{ending}'; {remedy}")

@@ -523,15 +523,17 @@ def learnable(gains, learnable):
     is_many = frame.policy.nunique() > MOST_ARMS
     figure, panels = curves(frame, TASK)
     for panel in panels:
-        names = panel.rows.policy.map(plotting.family) if is_many else panel.rows.policy
-        for name, rows in panel.rows.groupby(names, sort=False):
-            look = plotting.style(name) | {"linestyle": "none", "label": name}
-            x_bars, y_bars = (
-                plotting.bars(rows, "learnable", is_share=True),
-                plotting.bars(rows, "gain"),
-            )
-            look |= {"xerr": x_bars, "yerr": y_bars, "elinewidth": 0.6, "capsize": 0}
-            panel.axis.errorbar(100 * rows.learnable, 100 * rows.gain, **look)
+        policies = panel.rows.policy
+        names = policies.map(plotting.family) if is_many else policies
+        for (name, is_hollow), rows in panel.rows.groupby([names, panel.rows.arm != policies]):
+            look = plotting.style(name) | {"label": name, "linestyle": "none"}
+            look |= {"elinewidth": 0.6, "capsize": 0}
+            look |= {"markerfacecolor": "white"} if is_hollow else {}
+            bars = {
+                "xerr": plotting.bars(rows, "learnable", is_share=True),
+                "yerr": plotting.bars(rows, "gain"),
+            }
+            panel.axis.errorbar(100 * rows.learnable, 100 * rows.gain, **bars, **look)
         panel.axis.axhline(0, color="0.6", linewidth=0.6)
         panel.title(plotting.sizes(panel.rows))
     figure = finish_curves(figure, panels, "learnable share of groups (%)", GAIN)

@@ -107,7 +107,8 @@ FIGURES = {
     ),
     "learnable": (
         r"Gain against the learnable share of the groups, with 95\,\% intervals. A point is a"
-        " policy and recipe. The table of regressions has $R^2$, also for the length of completions."
+        " policy and recipe; hollow: another recipe than the study's first. The table of"
+        " regressions has $R^2$, also for the length of completions."
     ),
     "labels": (
         "Gain by arm, sorted by the number of labels (at the right) bought to choose the prompts and"
