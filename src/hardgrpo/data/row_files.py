@@ -208,8 +208,8 @@ def _one_split(path: str, dataset, split: str | None):
 
 
 def read_text(path: Path) -> str:
-    """The text of a file, which may be compressed. Raise a `UserError` if it is damaged or not
-    UTF-8 (or UTF-16 with a byte order mark)."""
+    """The text of a file: UTF-8, compressed or not, or UTF-16 with a byte order mark. Raise a
+    `UserError` if it is damaged or neither."""
     ending = path.suffix.lower()
     if ending not in COMPRESSIONS:
         return files.read_user_text(path)

@@ -519,8 +519,7 @@ def learnable(gains, learnable):
     frame = own_test_samples(gains).merge(learnable[[*RUNS, *interval("learnable")]], on=RUNS)
     if frame.empty:
         return None
-    # the names in the legend; with many policies, the families of their rules
-    is_many = frame.policy.nunique() > MOST_ARMS
+    is_many = frame.policy.nunique() > MOST_ARMS  # then the legend names the families of rules
     figure, panels = curves(frame, TASK)
     for panel in panels:
         policies = panel.rows.policy
