@@ -103,7 +103,10 @@ def _missing_records() -> str | None:
     if is_recorded or not any(Path().glob(paths.model_folder("*/manifest.json"))):
         return None
     folders = (Path("results"), *Path("results").iterdir())
-    reason = "Snakemake has no record of how results/ was made, and cannot tell with which settings"
+    reason = (
+        "results/ was copied here, or .snakemake is gone: Snakemake has no record of how its files were made,"
+        " and cannot tell with which settings"
+    )
     if link := next((path for path in folders if path.is_symlink()), None):
         reason = (
             f"{link} is a link to {link.resolve()}, and this clone's .snakemake has no record of how its files were made."
