@@ -235,6 +235,16 @@ def test_an_unreadable_file_is_reported_in_one_line(choose, folder, name, monkey
     assert choose(name, "--budget", 1).is_refused(name)
 
 
+@pytest.mark.parametrize("form", ["columns", "index", "split", "list"])
+def test_a_json_object_of_columns_is_refused_with_the_form_that_is_read(choose, folder, form):
+    import pandas as pd
+
+    table = pd.DataFrame(ROWS)
+    content = table.to_dict("list") if form == "list" else json.loads(table.to_json(orient=form))
+    (folder / "p.json").write_text(json.dumps(content))
+    assert choose("p.json", "--budget", 1).is_refused("p.json", "orient='records'")
+
+
 def test_a_split_of_several_is_named(choose):
     import datasets
 

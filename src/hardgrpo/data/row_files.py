@@ -242,6 +242,10 @@ def _read_json(path: Path, ending: str) -> Rows:
             raise UserError(
                 f"{path}: several lists of objects ({', '.join(lists)}); save one of the lists alone"
             )
+        if not lists and all(isinstance(entry, (list, dict)) for entry in value.values()):
+            raise UserError(
+                f"{path}: an object of columns or of numbered rows; save the rows as a list of objects (pandas: orient='records')"
+            )
         key = lists[0] if lists else None
         value = value.get(key)
     if isinstance(value, list):
