@@ -48,6 +48,9 @@ def test_own_rows_hold_one_completion_or_a_list(tmp_path):
         del row["completions"]
     assert prompts_of(write(tmp_path / "a.jsonl", ROWS)) == EXPECTED
     assert prompts_of(write(tmp_path / "b.jsonl", single)) == EXPECTED
+    messages = [[{"role": "assistant", "content": text} for text in TEXTS]] * 3
+    rows = [row | {"completions": m} for row, m in zip(ROWS, messages)]
+    assert prompts_of(write(tmp_path / "m.jsonl", rows)) == EXPECTED
     as_json = [row | {"completions": json.dumps(TEXTS)} for row in ROWS]  # as in a table
     assert prompts_of(write(tmp_path / "c.jsonl", as_json)) == EXPECTED
     # ids that number the completions are no ids of prompts

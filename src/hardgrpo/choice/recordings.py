@@ -300,7 +300,11 @@ def _choices(value: object) -> list[tuple[str, str] | None]:
 
 
 def _is_chat(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(e, dict) and "role" in e for e in value)
+    """Whether `value` is a list of messages. Several messages that are all the assistant's are
+    several completions."""
+    if not (isinstance(value, list) and all(isinstance(e, dict) and "role" in e for e in value)):
+        return False
+    return len(value) < 2 or any(message["role"] != "assistant" for message in value)
 
 
 def _choice(entry: object) -> tuple[str, str] | None:

@@ -283,9 +283,13 @@ def grade(prompts: list[Prompt], grader: str, paths: str, notes: list[str]) -> l
     for name, group in sides.items():
         number, total = counts[name][UNREADABLE], counts[name].total()
         if number > MOST_UNREADABLE * total:
-            example = next(text for side in group for text in side.recorded.completions if text)
+            texts = (text for side in group for text in side.recorded.completions)
+            example = next(filter(None, texts), None)
+            fault = "all are empty; sample them again"
+            if example:
+                fault = f"one ends with '{printable(example)[-100:]}'; name another --grader"
             raise UserError(
-                f"{paths}: {number} of {total} completions {name} the training state no answer that grader {grader} reads; one ends with '{printable(example)[-100:]}'; name another --grader"
+                f"{paths}: {number} of {total} completions {name} the training state no answer that grader {grader} reads; {fault}"
             )
     if kinds[OTHER_NOTATION] > LENIENT_SHARE * kinds.total():
         lenient = [
