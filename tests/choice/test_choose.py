@@ -309,8 +309,9 @@ def test_a_function_grades_with_the_columns_of_the_row(choose, ask, server, fold
     )
     done = choose(sum_rows(20, limit=3), *ask, "--grader", "own.py:reward")
     assert done.rates == [0.5] * 3
-    # the prompt is sent as it is
-    assert server.requests[0]["messages"][0]["content"] == SUMS[0]["question"]
+    # the prompt is sent as it is; requests of several prompts arrive in any order
+    sent = {request["messages"][0]["content"] for request in server.requests}
+    assert sent == {row["question"] for row in SUMS}
     done = choose("s.jsonl", *ask, "--grader", "own.py:fails", "--output", "o")
     assert done.is_refused("row 1", "KeyError")
     monkeypatch.setattr(measures, "GRADER_SECONDS", 0.05)
@@ -351,6 +352,13 @@ def test_the_expected_share_of_mixed_groups_has_no_selection_bias():
     lowest = lambda rates, split: np.argsort(rates, kind="stable")[:400]
     share = mixed.expected_mixed(correct, samples, 8, lowest)
     assert share == pytest.approx(1 - 0.9**8 - 0.1**8, abs=0.08)
+
+
+@pytest.mark.parametrize(("samples", "is_known"), [(2, False), (3, False), (4, True)])
+def test_the_expected_share_of_mixed_groups_needs_four_completions(samples, is_known):
+    texts = [[f"\\boxed{{{row['answer']}}}", *["\\boxed{0}"] * (samples - 1)] for row in SUMS]
+    choice = library.choose(SUMS, budget=3, completions=texts)
+    assert (choice.own_share is not None) == is_known
 
 
 @pytest.mark.parametrize(("budget", "number"), [("100%", 20), ("10%", 2), ("0.1", 2), ("1", 1)])

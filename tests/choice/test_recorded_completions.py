@@ -137,7 +137,11 @@ def test_unusable_files_and_rows_are_named(tmp_path):
         assert str(error.value).startswith(f"{path}: row 2: {words}")
     for name, content, words in (
         ("a.eval", "PK", "not a readable log of inspect_ai"),
-        ("c.jsonl", '{"id": 1, "question": "x"}', "which column holds the completions?"),
+        (
+            "c.jsonl",
+            '{"id": 1, "question": "x"}',
+            "which column holds the completions\\? rename it",
+        ),
     ):
         (tmp_path / name).write_text(content)
         with pytest.raises(UserError, match=words):

@@ -150,7 +150,11 @@ def test_prompts_that_cannot_be_compared_are_left_out_or_an_error(compare):
         (ROWS, AFTER[:3], "only 3 of 12 prompts can be compared .9 of 12 prompts are only in"),
         (without(ROWS, "answer"), without(AFTER, "answer"), "12 of 12 prompts have no answer"),
         (texts, texts, "0 of 96 completions are unfinished, and the others state no answer that"),
-        (ROWS, [row | {"completions": [""]} for row in ROWS], "12 of 12 completions after .* empty"),
+        (
+            ROWS,
+            [row | {"completions": [""]} for row in ROWS],
+            "12 of 12 completions after .* empty",
+        ),
     ):
         with pytest.raises(UserError, match=words):
             compare(before, after)

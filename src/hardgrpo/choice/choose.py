@@ -22,7 +22,9 @@ from hardgrpo.sampling.requests import Completion
 from hardgrpo.selection import policies, trainer_rows
 
 FEWEST_SAMPLES = 4  # with fewer samples per prompt, many pass rates are equal, and ties decide
-FEWEST_PROMPTS = 10  # with fewer measured prompts, no share of mixed groups is estimated
+# With fewer measured prompts, or fewer completions of a prompt, no share of mixed groups is
+# estimated: half of two completions chooses hardly better than chance.
+FEWEST_PROMPTS, FEWEST_SAMPLES = 10, 4
 UNLABELLED_GRADER = "number_lenient"  # finds and compares answers without a reference
 COMPARED = ("nearest_half", "middle", "hard_solvable", "hard", "easy")  # and a random choice
 
@@ -238,7 +240,7 @@ def select(plan: Plan, results: dict[str, Measure]) -> tuple[list[str], dict[str
 def compare_rules(choice: Choice, results: dict[str, Measure], number: int) -> dict[str, float]:
     """{rule: expected share of mixed groups if it chooses `number` prompts}. Half of the completions
     of each prompt chooses, the other half measures (`mixed.expected_mixed`)."""
-    measured = [key for key, result in results.items() if result.samples >= 2]
+    measured = [key for key, result in results.items() if result.samples >= FEWEST_SAMPLES]
     if len(measured) < FEWEST_PROMPTS or any(results[key].correct is None for key in measured):
         return {}
     correct = np.array([results[key].correct for key in measured])

@@ -180,7 +180,7 @@ def summarise(choice: Choice, folder: ResultFolder, names: list[str], reported: 
     say(f"rule      {rule}" + (f", by {choice.samples} completions per prompt" if choice.samples else ""))  # fmt: skip
     own, random = choice.own_share, choice.expected.get("random")
     group = choice.options.group
-    mixed = f"expected in {100 * own:.0f} % of the groups of {group}, a random choice: {100 * random:.0f} %" if own is not None and random is not None else "unknown (needs answers, and two or more completions of ten prompts)"  # fmt: skip
+    mixed = f"expected in {100 * own:.0f} % of the groups of {group}, a random choice: {100 * random:.0f} %" if own is not None and random is not None else "unknown (needs answers, and four or more completions of ten prompts)"  # fmt: skip
     say(f"mixed     {mixed}")
     if lead := page.lead(choice):
         say(f"lead      {lead}")

@@ -142,10 +142,10 @@ def find_column(
     return None
 
 
-def no_column(path: str, content: str, option: str, columns: list[str]) -> UserError:
+def no_column(path: str, content: str, remedy: str, columns: list[str]) -> UserError:
     """The error that the column of the `content` is unknown."""
     return UserError(
-        f"{path}: which column holds the {content}? name it with {option}; the columns are {', '.join(columns)}"
+        f"{path}: which column holds the {content}? {remedy}; the columns are {', '.join(columns)}"
     )
 
 
@@ -164,7 +164,7 @@ def find_columns(content: Rows, question: str | None, answer: str | None) -> Col
         question = find_column(path, names, QUESTIONS, "--question", question)
         question = names[0] if len(names) == 1 and question is None else question
         if question is None:
-            raise no_column(path, "prompts", "--question", names)
+            raise no_column(path, "prompts", "name it with --question", names)
         if not is_question_named:
             _check_ambiguity(content, names, question, "--question")
         others = names if is_answer_named else [name for name in names if name != question]

@@ -35,12 +35,17 @@ TRUNCATED = ("length", "max_tokens", "model_length", "max_output_tokens")
 
 @dataclass
 class Columns:
-    """Names of columns that a person gave. A file without the column `answer` has no answers."""
+    """Names of columns that a person gave. A file without the column `answer` has no answers.
+    `has_options`: whether the command has the options that name columns."""
 
     id: str | None = None
     question: str | None = None
     answer: str | None = None
     completion: str | None = None
+    has_options: bool = True
+
+    def remedy(self, options: str, usual_names: str) -> str:
+        return f"name it with {options}" if self.has_options else f"rename it to {usual_names}"
 
 
 @dataclass
@@ -96,7 +101,7 @@ def from_rows(
     ]
     refuse_rows(wrong_rows)
     failures, row_errors, parts = [], [], []
-    for part in read_form(file_rows, places, path, columns or Columns()):
+    for part in read_form(file_rows, places, path, columns or Columns(has_options=False)):
         if isinstance(part, Recorded) and not (by_row or part.id or part.question):
             remedy = "fill one of them in, or take the row out"
             part = RowError(path, part.place, "the id and the question are empty", remedy)
@@ -137,7 +142,7 @@ def _by_prompt(parts: list[Recorded], path: str) -> list[Recorded]:
             value, earlier = getattr(part, name), getattr(prompt, name)
             if value and earlier and normalize_spaces(value) != normalize_spaces(earlier):
                 problem = f"the {name} of prompt '{key[:60]}' differs from that of {prompt.place}"
-                remedy = "correct the ids, or name their column with --id"
+                remedy = "correct the ids"
                 row_errors.append(RowError(path, part.place, problem, remedy))
             setattr(prompt, name, earlier or value)
         prompt.completions += part.completions
@@ -193,7 +198,8 @@ def _read_own(file_rows: list[dict], places: list[str], path: str, columns: Colu
     names = prompts.column_names(file_rows)
     column = find_column(path, names, COMPLETIONS, "--completion", columns.completion)
     if column is None:
-        raise prompts.no_column(path, "completions", "--completion", names)
+        remedy = columns.remedy("--completion", "completions")
+        raise prompts.no_column(path, "completions", remedy, names)
     cells = _parse_lists([value_of(row, column) for row in file_rows], f"{path}: '{column}'")
     others = [{name: cell for name, cell in row.items() if name != column} for row in file_rows]
     reasons = find_column(path, names, FINISH_REASONS, "")
@@ -242,7 +248,8 @@ def _describe(
         pool_columns = prompts.Columns(None, "", answer)
     id_column = find_column(path, names, IDS, "--id", columns.id)
     if not (id_column or pool_columns.question):
-        raise prompts.no_column(path, "ids (or the questions)", "--id (or --question)", names)
+        remedy = columns.remedy("--id (or --question)", "id (or question)")
+        raise prompts.no_column(path, "ids (or the questions)", remedy, names)
     questions = [_question(value_of(row, pool_columns.question)) for row in file_rows]
     if columns.answer and columns.answer not in names:
         answers = [None] * len(file_rows)
