@@ -30,6 +30,7 @@ MANY_ARMS = {"difficulty", "kinds", "learnable"}
 COMMITTED = {  # {study: all its figures}
     "mini": REACH | {"labels"},
     "mini_confirm": REACH,
+    "mini_half": REACH,
     "mini_labels": MANY_ARMS | {"labels"},
     "mini_online": MANY_ARMS | {"rollouts"},
     "mini_rates": REACH,

@@ -15,6 +15,7 @@ import pandas as pd
 TRAINED = (
     "mini_reference",
     "mini_confirm",
+    "mini_half",
     "mini_truncation",
     "mini_variants",
     "mini_labels",

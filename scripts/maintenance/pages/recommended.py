@@ -17,7 +17,7 @@ from hardgrpo.selection import policies
 from hardgrpo.study import designs, paths
 from hardgrpo.study.model import Model
 from hardgrpo.study.resolved import resolve_study
-from pages import committed, templates
+from pages import committed, results, templates
 
 from pathlib import Path
 
@@ -172,6 +172,7 @@ def page(root: Path, config: dict) -> str:
     return templates.fill(
         "which-prompts",
         root,
+        **results.values(root, config),
         **content,
         pooled_lead=pooled_lead,
         ways_table=pd.DataFrame(map(way_row, content["ways"].values())),

@@ -25,6 +25,7 @@ import pandas as pd
 PAPERS_OF = {
     "mini_confirm": ["HE", "LDS"],
     "mini_reference": ["HE", "LDS"],
+    "mini_half": ["mini_half"],
     "mini_labels": ["here"],
     "mini_online": ["DAPO"],
     "small_real": ["small_real"],
@@ -62,7 +63,9 @@ def page(root: Path, config: dict) -> str:
         root,
         **values(root, config),
         shown=functools.partial(shown, root, config),
-        gains=lambda study, *decodings: gains_by_policy(read(f"{study}/gains"), decodings),
+        gains=lambda study, *decodings, policies=SHOWN_POLICIES: gains_by_policy(
+            read(f"{study}/gains"), decodings, policies
+        ),
         probe=probe_completions(config["tasks"], read("mini_online/chosen")),
     )
 
@@ -148,11 +151,11 @@ def shown(root: Path, config: dict, study: str, name: str) -> str:
     return table(tables.to_frame(columns, are_constant_shown=False))
 
 
-def gains_by_policy(gains: pd.DataFrame, decodings: list[str]) -> str:
-    """The gains of hard, middle, random and easy prompts, in a row for each base model, task, recipe
-    and decoding, in Markdown. A column of names that holds one value is left out."""
+def gains_by_policy(gains: pd.DataFrame, decodings: list[str], policies: list[str]) -> str:
+    """The gains of `policies`, in a row for each base model, task, recipe and decoding, in Markdown.
+    A column of names that holds one value is left out."""
     frame = own_test_rows(gains)
-    frame = frame[frame.policy.isin(SHOWN_POLICIES) & frame.decoding.isin(decodings)]
+    frame = frame[frame.policy.isin(policies) & frame.decoding.isin(decodings)]
     frame = frame.sort_values(
         "decoding", key=lambda names: names.map(decodings.index), kind="stable"
     )
@@ -164,7 +167,7 @@ def gains_by_policy(gains: pd.DataFrame, decodings: list[str]) -> str:
     lines = frame.assign(**texts).set_index([*keys, "base %", "policy"]).gain
     lines = lines.unstack(fill_value="", sort=False).reset_index()
     names = [name for name in keys if lines[name].nunique() > 1]
-    return table(lines[[*names, "base %", *(name for name in SHOWN_POLICIES if name in lines)]])
+    return table(lines[[*names, "base %", *(name for name in policies if name in lines)]])
 
 
 def probe_completions(tasks: dict, chosen: pd.DataFrame) -> str:
