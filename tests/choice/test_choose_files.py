@@ -8,7 +8,6 @@ import json
 import lzma
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from choice_runs import (
@@ -46,7 +45,9 @@ def write(folder, name, rows):
     texts = {"json": json.dumps(rows), "csv": as_csv(rows), "tsv": as_csv(rows, "\t")}
     kind, _, compression = name.partition(".")[2].partition(".")
     if kind == "parquet":
-        pq.write_table(pa.Table.from_pylist(rows), path)
+        import datasets
+
+        datasets.Dataset.from_list(rows).to_parquet(path)
     elif kind == "saved":
         import datasets
 
@@ -59,8 +60,10 @@ def write(folder, name, rows):
 
 
 def read(path):
-    if path.endswith(".parquet"):
-        return pq.read_table(path).to_pylist()
+    if path.endswith(".parquet"):  # with the columns that the file names for `datasets`
+        import datasets
+
+        return datasets.Dataset.from_parquet(path, cache_dir=f"{path}.cache").to_list()
     if path.endswith(".json"):
         return json.loads(open(path).read())
     if path.endswith("sv"):

@@ -134,14 +134,8 @@ def _of_table(path: str, form: str, table: "pyarrow.Table") -> Rows:  # noqa: F8
         chosen = table.take(pa.array(indices, pa.int64()))
         for name in cells[0]:
             chosen = chosen.append_column(name, pa.array([row[name] for row in cells]))
-        # the features that `datasets` stores there would lack the new columns
-        metadata = {
-            key: value
-            for key, value in (chosen.schema.metadata or {}).items()
-            if key not in (b"huggingface", b"pandas")
-        }
         with files.atomic(target) as temporary:
-            pq.write_table(chosen.replace_schema_metadata(metadata), temporary)
+            pq.write_table(chosen, temporary)
 
     return Rows(path, form, ".parquet", table.to_pylist(), _row_places(table.num_rows), write)
 
