@@ -26,6 +26,7 @@ from choice_runs import (
 from conftest import ROOT
 from hardgrpo.choice import choice_options, measures, mixed
 from hardgrpo.runtime.errors import UserError
+from model_server import refusal
 
 SUMS = sum_rows(20)
 NEW_SUM = {"question": "Bob has 3 pens and buys 1 more?", "answer": "4"}
@@ -182,6 +183,17 @@ def test_useless_completions_stop_the_command_after_five_prompts(
     server.answer = answer
     assert choose(sum_rows(40), *ask).is_refused(*words)
     assert len(server.requests) == 5 and not (folder / "s.choice").exists()
+
+
+@pytest.mark.parametrize("name", ["temperature", "top_p"])
+def test_a_value_that_a_person_chose_is_never_left_out(choose, ask, server, folder, name):
+    answer = server.answer
+    server.answer = lambda body, number: (
+        refusal(f"{name} is not supported") if name in body else answer(body, number)
+    )
+    refused = choose(SUMS, *ask, f"--{name.replace('_', '-')}", 0.5)
+    assert refused.is_refused(name, "correct") and not (folder / "s.choice").exists()
+    assert choose(SUMS, *ask).status == 0
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,9 @@ from hardgrpo.runtime.interruption import say
 from hardgrpo.sampling.requests import Completion
 from hardgrpo.selection import policies, trainer_rows
 
-FEWEST_SAMPLES = 4  # with fewer samples per prompt, many pass rates are equal, and ties decide
-# With fewer measured prompts, or fewer completions of a prompt, no share of mixed groups is
-# estimated: half of two completions chooses hardly better than chance.
-FEWEST_PROMPTS, FEWEST_SAMPLES = 10, 4
+# With fewer completions per prompt, many pass rates are equal, and ties decide. From fewer, or from
+# fewer prompts, no share of mixed groups is estimated.
+FEWEST_SAMPLES, FEWEST_PROMPTS = 4, 10
 UNLABELLED_GRADER = "number_lenient"  # finds and compares answers without a reference
 COMPARED = ("nearest_half", "middle", "hard_solvable", "hard", "easy")  # and a random choice
 

@@ -48,7 +48,9 @@ WHOLE_DISTRIBUTION = {
     "repeat_penalty": 1.0,
 }
 # {optional parameter: regular expression of its name in a refusal}. A refused max_tokens is sent as
-# max_completion_tokens. `temperature` is left out only if it is 1, the default of most servers.
+# max_completion_tokens. A parameter of CHOSEN is left out only if it is 1, the default of most servers:
+# another value is a person's choice.
+CHOSEN = ("temperature", "top_p")
 OPTIONAL = {name: name for name in ("n", "seed", "temperature", *WHOLE_DISTRIBUTION)} | {
     "logprobs": "(top_)?logprobs",
     "max_tokens": "max_completion_tokens",
@@ -292,7 +294,7 @@ class Sampler:
         # The log-probabilities also give the number of tokens of each sample.
         if request.log_probability or samples > 1:
             body["logprobs"] = True
-        refused = self.refused - ({"temperature"} if request.temperature != 1 else set())
+        refused = self.refused - {name for name in CHOSEN if body[name] != 1}
         if "max_tokens" in refused:
             body["max_completion_tokens"] = served.max_tokens
         return {name: value for name, value in body.items() if name not in refused}
@@ -386,8 +388,7 @@ class Sampler:
             for name, pattern in OPTIONAL.items()
             if name in body and re.search(rf"(?<![\w\\])({pattern})(?!\w)", response.text)
         }
-        if body.get("temperature") != 1:
-            names.discard("temperature")
+        names -= {name for name in CHOSEN if body.get(name) != 1}
         for name in sorted(names - self.refused):
             self.refused.add(name)
             self._report(f"the server refuses {name}, which is left out of all further requests")
