@@ -225,7 +225,8 @@ def test_is_number_accepts_only_single_numbers():
 
 def test_an_unknown_grader_is_reported():
     with pytest.raises(
-        UserError, match="unknown grader 'maths'; expected one of .*final_word, .*math_strict, math$"
+        UserError,
+        match="unknown grader 'maths'; expected one of .*final_word, .*math_strict, math$",
     ):
         check_grader("maths")
 
