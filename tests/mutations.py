@@ -2,7 +2,7 @@
 tests notice: `make nightly`, or `.venv/bin/python tests/mutations.py --number 40 --seed 7`.
 
 Each change is made in a clone of the last commit. The clone runs the unit tests of the changed
-module's package and the test of exact tables, up to the first failure. A change that no test
+module's package and the tests of exact files, up to the first failure. A change that no test
 notices may be equivalent to the original; otherwise it needs a test.
 """
 
@@ -72,7 +72,8 @@ def replace(source: str, node: ast.expr, new: str) -> str:
 
 def related_tests(module: Path) -> list[str]:
     """The unit tests that import a module's package, those that import the module itself first; all
-    unit tests if none does. Then the exact tables of made-up studies."""
+    unit tests if none does. Then the exact files of a small run, and the exact tables of made-up
+    studies."""
     package, name = module.parent.name, module.stem
     imports_module = re.compile(
         rf"hardgrpo\.{package}\.{name}\b|from hardgrpo\.{package} import [^\n]*\b{name}\b"
@@ -81,7 +82,8 @@ def related_tests(module: Path) -> list[str]:
     related = [path for path, text in texts.items() if f"hardgrpo.{package}" in text]
     related.sort(key=lambda path: (not imports_module.search(texts[path]), path.name))
     unit_tests = [str(path.relative_to(ROOT)) for path in related] or ["tests/unit"]
-    return [*unit_tests, "tests/end_to_end/test_exact_tables.py"]
+    exact = [f"tests/end_to_end/test_exact_{name}.py" for name in ("run", "tables")]
+    return [*unit_tests, *exact]
 
 
 def first_failure(folder: Path, tests: list[str]) -> str:

@@ -140,3 +140,11 @@ def test_generated_problems_are_those_of_the_committed_results(task, expected):
     splits = [split for split in tasks.SPLITS if source[split]]
     problems = [tasks.generate_problems(task, source, split) for split in splits]
     assert checksum(problems) == expected
+
+
+def test_the_share_of_a_task_changes_during_the_second_quarter():
+    from hardgrpo.training import pretraining as trained
+
+    places = (0, 0.25, 0.375, 0.5, 1)
+    shares = [trained.share_at({"first": 0.2, "last": 1.0}, place) for place in places]
+    assert shares == pytest.approx([0.2, 0.2, 0.6, 1.0, 1.0])
